@@ -1,0 +1,41 @@
+# make demo    set up, build and port a real model end to end
+# make test    set up, build and run all tests
+# make build   set up and build; the program is build/portwright
+# make lint    formatting and static analysis of our own code
+# make asan    the C++ tests under the address and undefined-behaviour sanitizers
+# make bench   the benchmarks behind the figures in the README
+CMAKE := .venv/bin/cmake
+PRESET ?= $(if $(CI),ci,release)
+
+.PHONY: all setup build test demo lint format asan bench clean
+all: build
+
+setup:
+	@scripts/setup
+
+build: setup
+	@[ -f build/build.ninja ] || $(CMAKE) --preset $(PRESET) >build.log 2>&1 || { cat build.log; exit 1; }
+	@$(CMAKE) --build build
+
+test: build
+	@scripts/test
+
+demo: build
+	@scripts/demo
+
+lint: build
+	@scripts/lint
+
+format:
+	@scripts/lint --fix
+
+asan: setup
+	@$(CMAKE) --preset asan >/dev/null
+	@$(CMAKE) --build build-asan
+	@cd build-asan && ctest --output-on-failure
+
+bench: build
+	@benchmarks/run
+
+clean:
+	rm -rf build build-asan build-debug

@@ -1,0 +1,27 @@
+# Where third-party code comes from. scripts/setup writes .deps.cmake; nothing is downloaded here.
+set(deps ${PROJECT_SOURCE_DIR}/.deps.cmake)
+if(NOT EXISTS ${deps})
+  message(FATAL_ERROR "the dependencies are not set up\nhint: run scripts/setup, or make build")
+endif()
+include(${deps})
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(libzip REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+
+find_package(ONNX CONFIG REQUIRED PATHS ${PORTWRIGHT_ONNX_DIR} NO_DEFAULT_PATH)
+
+add_library(onnxruntime::onnxruntime SHARED IMPORTED)
+set_target_properties(onnxruntime::onnxruntime PROPERTIES
+  IMPORTED_LOCATION ${PORTWRIGHT_ONNXRUNTIME_DIR}/lib/libonnxruntime.so.1
+  INTERFACE_INCLUDE_DIRECTORIES ${PORTWRIGHT_ONNXRUNTIME_DIR}/include)
+
+set(OpenVINO_DIR ${PORTWRIGHT_OPENVINO_DIR}/cmake)
+find_package(OpenVINO REQUIRED COMPONENTS Runtime)

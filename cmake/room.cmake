@@ -1,0 +1,24 @@
+# room(NAME SOURCES... [USES rooms and libraries that its headers show] [HIDES libraries only its sources see])
+# A room is one static library, portwright_NAME, and can include only what it uses.
+add_library(portwright_warnings INTERFACE)
+target_compile_options(portwright_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion
+  $<$<BOOL:${PORTWRIGHT_WERROR}>:-Werror>)
+if(PORTWRIGHT_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+function(room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;USES;HIDES" ${ARGN})
+  add_library(portwright_${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(portwright_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(portwright_${name} PUBLIC ${ROOM_USES} PRIVATE portwright_warnings ${ROOM_HIDES})
+endfunction()
+
+# room_test(NAME ROOM SOURCES...): GoogleTest cases of one room, found by ctest.
+function(room_test name used)
+  add_executable(test_${name} ${ARGN})
+  target_link_libraries(test_${name} PRIVATE ${used} portwright_warnings GTest::gtest_main)
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  gtest_discover_tests(test_${name} PROPERTIES TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,27 @@
+// NumPy's .npz: the file format in which inputs, outputs and references travel.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+#include "portwright/result.h"
+#include "portwright/tensor.h"
+
+namespace portwright {
+
+struct NpzLimits {
+  // Refuses an archive whose arrays would take more than this many bytes in memory. The default leaves room for real
+  // data and stops zip bombs: an entry must also match what its own .npy header promises, to the byte.
+  std::size_t max_bytes = std::size_t{16} << 30;
+};
+
+// Arrays in the order of the archive, Fortran order made row-major, big-endian made little-endian. bfloat16 is stored
+// as NumPy stores ml_dtypes arrays ("<V2") and read back as bf16. Errors (Fault::input): no_such_file, not_npz,
+// truncated, lying_header, too_large, unsupported_dtype, pickled.
+Result<Tensors> read_npz(const std::filesystem::path& file, const NpzLimits& limits = {});
+
+// Stored without compression, written to a temporary file beside `file` and renamed, so a reader never sees half of it.
+// The same arrays give the same bytes. Errors (Fault::environment): cannot_write (says whether read-only or full).
+Status write_npz(const std::filesystem::path& file, const Tensors& tensors);
+
+}  // namespace portwright
