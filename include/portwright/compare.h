@@ -32,15 +32,16 @@ struct OutputMetrics {
   Shape shape, reference_shape;
   std::uint64_t count = 0;
   double max_abs = 0;
-  double max_rel = 0;   // |a - r| / |r|, over elements with r != 0
+  double max_rel = 0;  // |a - r| / |r|, over elements with r != 0
   double mean_abs = 0;
   double rmse = 0;
-  double cosine = 1;    // 1 when both are zero
-  double snr_db = 0;    // 10 log10(sum r^2 / sum (a - r)^2); inf when equal
+  double cosine = 1;  // 1 when both are zero
+  double snr_db = 0;  // 10 log10(sum r^2 / sum (a - r)^2); inf when equal
   std::uint64_t out_of_tolerance = 0;
   std::optional<double> top1_agreement;  // 2-D floats: share of rows whose argmax agrees
   std::uint64_t nonfinite_actual = 0, nonfinite_reference = 0;
-  std::vector<std::int64_t> worst_index;  // of the largest |a - r| (a nonfinite disagreement outranks all); first one wins
+  std::vector<std::int64_t>
+      worst_index;  // of the largest |a - r| (a nonfinite disagreement outranks all); first one wins
   double worst_actual = 0, worst_reference = 0;
   double reference_rms = 0;
   bool constant = false;  // all elements of the actual output are equal (and there is more than one)
@@ -55,7 +56,7 @@ struct Comparison {
 // Outputs are matched by name; when no name matches and the counts agree, by position. `threads` 0: all cores for
 // large tensors.
 Comparison compare(const Tensors& actual, const Tensors& reference, const Policy& policy, int threads = 0);
-OutputMetrics compare_output(const std::string& name, const Tensor& actual, const Tensor& reference, const Policy& policy,
-                             int threads = 0);
+OutputMetrics compare_output(const std::string& name, const Tensor& actual, const Tensor& reference,
+                             const Policy& policy, int threads = 0);
 
 }  // namespace portwright

@@ -35,7 +35,7 @@ struct EngineInfo {
   std::string name, version;
   std::string device_asked, device;  // device: where the work really ran; "cpu", "cuda:0", or "mixed: ..."
   std::string precision_asked, precision_effective;  // "fp32", "bf16", ...; "bf16 weights, fp32 arithmetic"
-  std::string default_precision;     // what the engine would have used without being pinned
+  std::string default_precision;                     // what the engine would have used without being pinned
   std::vector<std::string> cpu_features;
   std::vector<std::pair<std::string, std::string>> options;  // all that were set
   int threads = 0;
@@ -43,14 +43,14 @@ struct EngineInfo {
 
 struct CompileOptions {
   Target target;
-  int threads = 0;                      // 0: all cores
-  std::string optimization = "all";     // ONNX Runtime's ladder: off, basic, extended, all
-  std::vector<std::string> disabled;    // names of single optimisations to leave out
-  std::filesystem::path save_to;        // folder for the compiled engine; empty: not saved
+  int threads = 0;                    // 0: all cores
+  std::string optimization = "all";   // ONNX Runtime's ladder: off, basic, extended, all
+  std::vector<std::string> disabled;  // names of single optimisations to leave out
+  std::filesystem::path save_to;      // folder for the compiled engine; empty: not saved
 };
 
 struct RunResult {
-  Tensors outputs;  // views that stay valid until the next run of the session; clone() to keep
+  Tensors outputs;     // views that stay valid until the next run of the session; clone() to keep
   double seconds = 0;  // inside the engine
 };
 
@@ -69,8 +69,8 @@ class Session {
   // Seconds of each of `runs` runs on the same inputs, timed next to the engine, and without the outputs.
   virtual Result<std::vector<double>> time(const Tensors& inputs, int runs) = 0;
   virtual std::size_t peak_memory() const = 0;  // bytes resident at most
-  double load_seconds = 0;     // reading the model, starting the worker
-  double compile_seconds = 0;  // inside the engine's compiler
+  double load_seconds = 0;                      // reading the model, starting the worker
+  double compile_seconds = 0;                   // inside the engine's compiler
 };
 
 // One answer of "can you": per node of the model.
@@ -88,14 +88,15 @@ class Engine {
   virtual Result<std::string> available() const = 0;
   virtual std::vector<std::string> devices() const = 0;
   virtual std::vector<std::string> precisions() const = 0;  // those the hardware computes in natively, on the CPU
-  virtual std::int64_t newest_opset() const = 0;      // of ai.onnx that it loads; 0: any
+  virtual std::int64_t newest_opset() const = 0;            // of ai.onnx that it loads; 0: any
   virtual std::int64_t newest_ir_version() const = 0;
   // Asks the engine about every node, without compiling where it lets one ask.
   virtual Result<std::vector<NodeSupport>> supports(const Model& model, const Target& target) const = 0;
   // Compiles in this process. Codes: unsupported, compile_failed (Fault::gate), environment.
   virtual Result<std::unique_ptr<Session>> compile(const Model& model, const CompileOptions& options) const = 0;
   // Opens what compile() saved. Error code engine_mismatch names what differs (version, device, CPU features).
-  virtual Result<std::unique_ptr<Session>> load(const std::filesystem::path& folder, const CompileOptions& options) const = 0;
+  virtual Result<std::unique_ptr<Session>> load(const std::filesystem::path& folder,
+                                                const CompileOptions& options) const = 0;
 };
 
 // All engines of this build, the absent ones included. The one place that registers them: engine/registry.cc.
@@ -109,7 +110,9 @@ struct Isolation {
   std::filesystem::path log;             // of the worker; empty: a temporary file
 };
 // Compiles in a worker process of its own (or here with in_process) and gives a session that talks to it.
-Result<std::unique_ptr<Session>> open_session(const Model& model, const CompileOptions& options, const Isolation& isolation);
-Result<std::unique_ptr<Session>> open_saved(const std::filesystem::path& folder, const CompileOptions& options, const Isolation& isolation);
+Result<std::unique_ptr<Session>> open_session(const Model& model, const CompileOptions& options,
+                                              const Isolation& isolation);
+Result<std::unique_ptr<Session>> open_saved(const std::filesystem::path& folder, const CompileOptions& options,
+                                            const Isolation& isolation);
 
 }  // namespace portwright

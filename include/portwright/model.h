@@ -1,7 +1,8 @@
 // An ONNX model as structure plus weights that stay on disk.
 //
-// Loading walks the protobuf wire format of a file: every tensor of kLargeTensor bytes or more is left where it is (file,
-// offset, length) and only the rest is parsed. So a Model costs the size of the graph, whatever its weights weigh.
+// Loading walks the protobuf wire format of a file: every tensor of kLargeTensor bytes or more is left where it is
+// (file, offset, length) and only the rest is parsed. So a Model costs the size of the graph, whatever its weights
+// weigh.
 #pragma once
 
 #include <cstdint>
@@ -115,7 +116,8 @@ class Model {
   std::optional<NodeOrigin> producer_of(const std::string& tensor) const;
 
   // Nodes whose literal shape (Reshape, Expand, Tile, Slice, ...) freezes a size of the example into the graph: running
-  // shape inference with each dynamic axis at another size contradicts them. `example` gives the example's size of each symbol.
+  // shape inference with each dynamic axis at another size contradicts them. `example` gives the example's size of each
+  // symbol.
   std::vector<Finding> literal_sizes(const std::map<std::string, std::int64_t>& example) const;
 
   Model(const Model&);

@@ -36,13 +36,13 @@ inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(st
 }  // namespace portwright
 
 // Gives the value of a Result, or returns its error from the enclosing function.
-#define PW_TRY(target, expression)                                            \
-  auto target##_result = (expression);                                        \
+#define PW_TRY(target, expression)                                                     \
+  auto target##_result = (expression);                                                 \
   if (!target##_result) return ::portwright::fail(std::move(target##_result.error())); \
   auto& target = *target##_result
 // The same for a Status, or for a Result whose value is not needed.
-#define PW_CHECK(expression)                                                            \
-  do {                                                                                  \
-    auto pw_status = (expression);                                                      \
-    if (!pw_status) return ::portwright::fail(std::move(pw_status.error()));            \
+#define PW_CHECK(expression)                                                 \
+  do {                                                                       \
+    auto pw_status = (expression);                                           \
+    if (!pw_status) return ::portwright::fail(std::move(pw_status.error())); \
   } while (false)

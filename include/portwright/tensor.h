@@ -24,7 +24,7 @@ bool is_float(Dtype dtype);        // f16, bf16, f32, f64
 bool is_complex(Dtype dtype);
 bool is_integer(Dtype dtype);  // signed and unsigned, without boolean
 
-using Shape = std::vector<std::int64_t>;  // row-major; {} is a scalar
+using Shape = std::vector<std::int64_t>;    // row-major; {} is a scalar
 std::string to_string(const Shape& shape);  // "[1, 3, 224, 224]"
 // Product of the dimensions; nullopt when one is negative or the product (or its size in bytes) overflows.
 std::optional<std::size_t> element_count(const Shape& shape);

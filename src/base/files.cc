@@ -14,8 +14,10 @@ namespace fs = std::filesystem;
 
 Error file_error(std::string stage, std::string code, const fs::path& file, int error_number) {
   const bool writing = code == "cannot_write";
-  Error error{writing ? Fault::environment : Fault::input, std::move(stage), std::move(code), "", file.string(), "", ""};
-  error.message = std::string(writing ? "cannot write " : "cannot read ") + file.string() + ": " + std::strerror(error_number);
+  Error error{
+      writing ? Fault::environment : Fault::input, std::move(stage), std::move(code), "", file.string(), "", ""};
+  error.message =
+      std::string(writing ? "cannot write " : "cannot read ") + file.string() + ": " + std::strerror(error_number);
   if (error_number == ENOENT && !writing) {
     error.code = "no_such_file";
     error.message = "no such file: " + file.string();
@@ -25,7 +27,8 @@ Error file_error(std::string stage, std::string code, const fs::path& file, int 
   } else if (error_number == ENOSPC) {
     error.hint = "the disk is full: free some space or write elsewhere";
   } else if (error_number == EROFS || error_number == EACCES || error_number == EPERM) {
-    error.hint = writing ? "the folder is read-only for you: write elsewhere or change its permissions" : "check the permissions";
+    error.hint = writing ? "the folder is read-only for you: write elsewhere or change its permissions"
+                         : "check the permissions";
   } else if (error_number == ENOTDIR) {
     error.hint = "a part of the path is a file, not a folder";
   }
@@ -55,8 +58,8 @@ Result<std::string> read_text(const fs::path& file, std::size_t max_bytes) {
     if (n == 0) return text;
     text.append(buffer, static_cast<std::size_t>(n));
     if (text.size() > max_bytes)
-      return fail({Fault::input, "read", "too_large", file.string() + " has more than " + std::to_string(max_bytes) + " bytes",
-                   file.string(), "", ""});
+      return fail({Fault::input, "read", "too_large",
+                   file.string() + " has more than " + std::to_string(max_bytes) + " bytes", file.string(), "", ""});
   }
 }
 
@@ -121,8 +124,8 @@ Result<FolderLock> FolderLock::take(const fs::path& folder) {
   if (fd < 0) return fail(file_error("write", "cannot_write", file, errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     ::close(fd);
-    return fail({Fault::usage, "write", "locked", folder.string() + " is in use by another portwright process", folder.string(),
-                 "wait for it to end, or write into another folder", ""});
+    return fail({Fault::usage, "write", "locked", folder.string() + " is in use by another portwright process",
+                 folder.string(), "wait for it to end, or write into another folder", ""});
   }
   return FolderLock(fd);
 }

@@ -19,7 +19,8 @@ Result<std::string> read_text(const std::filesystem::path& file, std::size_t max
 // Temporary file in the same folder, fsync, rename. Errors (Fault::environment): cannot_write.
 Status write_atomically(const std::filesystem::path& file, std::string_view bytes);
 
-// The same for streaming: `fill` writes into a file descriptor of the temporary file; its failure leaves nothing behind.
+// The same for streaming: `fill` writes into a file descriptor of the temporary file; its failure leaves nothing
+// behind.
 Status write_atomically(const std::filesystem::path& file, const std::function<Status(int fd)>& fill);
 
 // write(2) until all is written. `file` only names the target in the error.

@@ -69,7 +69,8 @@ Result<Json> parse_json(std::string_view text, const std::filesystem::path& wher
   try {
     return Json::parse(text);
   } catch (const Json::exception& e) {
-    return fail({Fault::input, "read", "not_json", where.string() + " is not JSON: " + e.what(), where.string(), "", ""});
+    return fail(
+        {Fault::input, "read", "not_json", where.string() + " is not JSON: " + e.what(), where.string(), "", ""});
   }
 }
 

@@ -36,6 +36,8 @@ class SharedMemory {
   Status grow(std::size_t bytes);
   // The mapping of at least the first `bytes`; fails when the writer has not grown that far.
   Result<std::shared_ptr<std::byte>> map(std::size_t bytes);
+  // Where in this memory these bytes lie; nullopt when they lie elsewhere.
+  std::optional<std::size_t> offset_of(const std::byte* data, std::size_t bytes) const;
 
   SharedMemory(SharedMemory&&) noexcept;
   SharedMemory& operator=(SharedMemory&&) noexcept;
@@ -47,8 +49,10 @@ class SharedMemory {
   std::unique_ptr<State> state_;
 };
 
-// Places tensors into a box one after another, 64-byte aligned, and describes them for a message.
-// Tensors that already lie in this box are described where they are: nothing is copied.
+// The description of a tensor that lies at `offset` of a box.
+Json describe(const std::string& name, const Tensor& tensor, std::size_t offset);
+// Places tensors into a box one after another, 64-byte aligned, and describes them for a message. Tensors that already
+// lie in this box are described where they are, and nothing is copied; the others overwrite what else the box held.
 Result<Json> put_tensors(SharedMemory& box, const Tensors& tensors);
 // Views of the tensors that a message describes; checks names, dtypes, shapes and bounds.
 Result<Tensors> get_tensors(SharedMemory& box, const Json& described);
@@ -64,9 +68,9 @@ struct WorkerLimits {
 };
 
 struct WorkerCommand {
-  std::vector<std::string> argv;          // argv[0] is the program
-  std::vector<std::string> environment;   // "NAME=value", added to the parent's
-  std::filesystem::path log;              // stdout and stderr are appended here; empty: a temporary file
+  std::vector<std::string> argv;         // argv[0] is the program
+  std::vector<std::string> environment;  // "NAME=value", added to the parent's
+  std::filesystem::path log;             // stdout and stderr are appended here; empty: a temporary file
   WorkerLimits limits;
 };
 
@@ -81,14 +85,14 @@ class Worker {
   Result<Json> call(std::string_view op, Json request);
   void on_note(std::function<void(const std::string&)> listener);
 
-  // Tensors that the worker can read without a copy: placed in the inbox once.
+  // Tensors that the worker can read without a copy: placed in the inbox once, valid until others are put there.
   Result<Tensors> stage(const Tensors& tensors);
-  Result<Json> put(const Tensors& tensors);                 // for a request
-  Result<Tensors> get(const Json& described);               // of a reply
+  Result<Json> put(const Tensors& tensors);    // for a request
+  Result<Tensors> get(const Json& described);  // of a reply
 
   bool alive() const;
-  std::size_t peak_memory() const;     // bytes resident at most so far, as far as sampled
-  double seconds_waited() const;       // wall time spent inside call(): time that belongs to the worker
+  std::size_t peak_memory() const;  // bytes resident at most so far, as far as sampled
+  double seconds_waited() const;    // wall time spent inside call(): time that belongs to the worker
   void set_limits(WorkerLimits limits);
   const std::filesystem::path& log() const;
 
@@ -109,13 +113,6 @@ struct WorkerBoxes {
   SharedMemory outbox;
 };
 Status serve(const std::function<Result<Json>(std::string_view op, const Json& request, WorkerBoxes& boxes)>& handler);
-
-// Runs a program to its end, for one-shot tools. Output is kept up to 1 MB.
-struct Finished {
-  int exit_code = 0;  // 128 + signal when killed
-  std::string output;
-};
-Result<Finished> run_to_end(const std::vector<std::string>& argv, std::chrono::milliseconds timeout);
 
 // Path of the running program (/proc/self/exe).
 std::filesystem::path own_program();

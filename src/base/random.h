@@ -10,7 +10,8 @@
 
 namespace portwright {
 
-// How an input is filled. Text forms: normal | uniform(lo,hi) | tokens(lo,hi) | ones | zeros | const(v) | mask | arange.
+// How an input is filled. Text forms: normal | uniform(lo,hi) | tokens(lo,hi) | ones | zeros | const(v) | mask |
+// arange.
 struct Values {
   enum class Kind { normal, uniform, tokens, constant, mask, arange } kind = Kind::normal;
   double low = 0.0;   // uniform: low; tokens: first; constant: the value
@@ -26,7 +27,7 @@ Values default_values(Dtype dtype);
 //   normal: Box-Muller on two 32-bit uniforms; mask: all true/1 except the last quarter of the last axis (at least one
 //   stays), as padding is; arange: 0, 1, 2, ... along the last axis.
 // Errors (Fault::usage): bad_values, when the kind does not fit the dtype.
-Result<Tensor> generate(Dtype dtype, const Shape& shape, const Values& values, std::uint64_t seed, std::uint64_t case_index,
-                        std::string_view name);
+Result<Tensor> generate(Dtype dtype, const Shape& shape, const Values& values, std::uint64_t seed,
+                        std::uint64_t case_index, std::string_view name);
 
 }  // namespace portwright

@@ -149,7 +149,8 @@ std::uint16_t float_to_half(float value) {
   if (magnitude >= 65520.0F) return static_cast<std::uint16_t>(sign | 0x7C00);
   if (magnitude < 0x1p-14F) {  // subnormal: the addition rounds to a multiple of 2^-24, to nearest even
     const float shifted = magnitude + 0.5F;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F)));
+    return static_cast<std::uint16_t>(sign |
+                                      (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F)));
   }
   const std::uint32_t rounded = std::bit_cast<std::uint32_t>(magnitude) + 0xFFF + ((bits >> 13) & 1);
   return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112 << 10)));
@@ -166,12 +167,18 @@ template <class Write>
 void convert_from(const Tensor& tensor, Write write) {
   const std::size_t n = tensor.count();
   switch (tensor.dtype()) {
-    case Dtype::f64: return convert_elements(n, [s = tensor.as<double>()](std::size_t i) { return s[i]; }, write);
+    case Dtype::f64:
+      return convert_elements(
+          n, [s = tensor.as<double>()](std::size_t i) { return s[i]; }, write);
     case Dtype::f16:
-      return convert_elements(n, [s = tensor.as<std::uint16_t>()](std::size_t i) { return half_to_float(s[i]); }, write);
+      return convert_elements(
+          n, [s = tensor.as<std::uint16_t>()](std::size_t i) { return half_to_float(s[i]); }, write);
     case Dtype::bf16:
-      return convert_elements(n, [s = tensor.as<std::uint16_t>()](std::size_t i) { return bfloat16_to_float(s[i]); }, write);
-    default: return convert_elements(n, [s = tensor.as<float>()](std::size_t i) { return s[i]; }, write);
+      return convert_elements(
+          n, [s = tensor.as<std::uint16_t>()](std::size_t i) { return bfloat16_to_float(s[i]); }, write);
+    default:
+      return convert_elements(
+          n, [s = tensor.as<float>()](std::size_t i) { return s[i]; }, write);
   }
 }
 
