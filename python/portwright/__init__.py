@@ -1,0 +1,3 @@
+"""The PyTorch side of Portwright: builds, exports and runs original models for the `portwright` program."""
+
+__version__ = "0.1.0"
