@@ -1,0 +1,135 @@
+#include "model/inference.h"
+
+#include <onnx/shape_inference/implementation.h>
+
+#include <exception>
+
+#include "model/origin.h"
+
+namespace portwright {
+namespace {
+
+// "(op_type:MatMul, node name: mm): [ShapeInferenceError] Incompatible dimensions"; nested ones repeat the head inside.
+NodeProblem problem_of(std::string_view text) {
+  constexpr std::string_view kHead = "(op_type:", kName = ", node name: ", kEnd = "): ";
+  NodeProblem problem;
+  if (const auto head = text.rfind(kHead); head != std::string_view::npos) {
+    text.remove_prefix(head + kHead.size());
+    const auto end = text.find(kEnd);
+    const auto what = text.substr(0, end);
+    const auto name = what.find(kName);
+    problem.op_type = what.substr(0, name);
+    if (name != std::string_view::npos) problem.node = what.substr(name + kName.size());
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + kEnd.size());
+  }
+  if (text.starts_with('[')) text.remove_prefix(std::min(text.size(), text.find("] ") + 2));
+  problem.message = text.substr(0, text.find_last_not_of("\n ") + 1);
+  for (char& c : problem.message)
+    if (c == '\n') c = ' ';
+  return problem;
+}
+
+// One exception carries the problems of all nodes, a line each.
+std::vector<NodeProblem> problems_of(std::string_view text) {
+  constexpr std::string_view kNext = "\n(op_type:";
+  std::vector<NodeProblem> out;
+  for (;;) {
+    const auto end = text.find(kNext);
+    NodeProblem problem = problem_of(text.substr(0, end));
+    // Inference wanted the values of a large tensor, which are not here. That says nothing about the model.
+    if (problem.message.find("external tensors") == std::string::npos) out.push_back(std::move(problem));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+void drop_declared(onnx::GraphProto& graph) {
+  graph.clear_value_info();
+  for (auto& output : *graph.mutable_output()) output.clear_type();
+}
+
+void name_all_nodes(onnx::GraphProto& graph) {
+  for (auto& node : *graph.mutable_node()) {
+    if (node.name().empty()) node.set_name(label_of(node));
+    for (auto& attribute : *node.mutable_attribute())
+      if (attribute.has_g()) name_all_nodes(*attribute.mutable_g());
+  }
+}
+
+}  // namespace
+
+Inferred::Inferred(onnx::ModelProto model, std::vector<NodeProblem> problems)
+    : model_(std::move(model)), problems_(std::move(problems)) {
+  const auto& graph = model_.graph();
+  for (const auto& tensor : graph.initializer()) {
+    auto& type = *types_[tensor.name()].mutable_tensor_type();
+    type.set_elem_type(tensor.data_type());
+    type.mutable_shape();
+    for (const std::int64_t dim : tensor.dims()) type.mutable_shape()->add_dim()->set_dim_value(dim);
+  }
+  const auto add = [&](const auto& infos) {
+    for (const auto& info : infos)
+      if (info.has_type() && info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)
+        types_[info.name()] = info.type();
+  };
+  add(graph.output());
+  add(graph.value_info());
+  add(graph.input());
+}
+
+const onnx::TypeProto* Inferred::type(const std::string& value) const {
+  const auto found = types_.find(value);
+  return found == types_.end() ? nullptr : &found->second;
+}
+
+int Inferred::elem_type(const std::string& value) const {
+  const auto* known = type(value);
+  return known == nullptr ? onnx::TensorProto::UNDEFINED : known->tensor_type().elem_type();
+}
+
+Inferred infer(onnx::ModelProto model, Declared declared) {
+  if (declared == Declared::dropped) drop_declared(*model.mutable_graph());
+  name_all_nodes(*model.mutable_graph());
+  std::vector<NodeProblem> problems;
+  try {
+    const onnx::ShapeInferenceOptions options(true, 1, true);
+    onnx::shape_inference::DataValueMap values;
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options, &values);
+  } catch (const std::exception& problem) {
+    problems = problems_of(problem.what());
+  }
+  return {std::move(model), std::move(problems)};
+}
+
+namespace {
+
+void fix_dims(onnx::TypeProto& type, const std::map<std::string, std::int64_t>& sizes, bool forget_others) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
+  for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (!dim.has_dim_param()) continue;
+    if (const auto found = sizes.find(dim.dim_param()); found != sizes.end()) {
+      dim.set_dim_value(found->second);
+    } else if (forget_others) {
+      dim.clear_dim_param();
+    }
+  }
+}
+
+}  // namespace
+
+void fix_symbols(onnx::ModelProto& model, const std::map<std::string, std::int64_t>& sizes) {
+  auto& graph = *model.mutable_graph();
+  for (auto& info : *graph.mutable_input()) fix_dims(*info.mutable_type(), sizes, false);
+  for (auto& info : *graph.mutable_output()) fix_dims(*info.mutable_type(), sizes, true);
+  for (auto& info : *graph.mutable_value_info()) fix_dims(*info.mutable_type(), sizes, true);
+}
+
+std::map<std::string, std::int64_t> symbols_of(const onnx::ModelProto& model, std::int64_t size) {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& input : model.graph().input())
+    for (const auto& dim : input.type().tensor_type().shape().dim())
+      if (!dim.dim_param().empty()) out[dim.dim_param()] = size;
+  return out;
+}
+
+}  // namespace portwright

@@ -1,0 +1,47 @@
+// Shape inference by the ONNX library, with its exceptions turned into values.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace portwright {
+
+// What inference says against one node. In a subgraph or a function it is the innermost node.
+struct NodeProblem {
+  std::string node, op_type, message;
+};
+
+enum class Declared {
+  kept,     // value_info and output types take part, and contradictions with them are problems
+  dropped,  // only inputs and initializers are believed
+};
+
+// Types of all values of the top-level graph, as far as they are known.
+class Inferred {
+ public:
+  Inferred(onnx::ModelProto model, std::vector<NodeProblem> problems);
+  const std::vector<NodeProblem>& problems() const { return problems_; }
+  const onnx::TypeProto* type(const std::string& value) const;  // nullptr when unknown
+  int elem_type(const std::string& value) const;                // TensorProto::UNDEFINED when unknown
+
+ private:
+  onnx::ModelProto model_;
+  std::unordered_map<std::string, onnx::TypeProto> types_;
+  std::vector<NodeProblem> problems_;
+};
+
+// Strict inference with type checks and data propagation, on a copy. Never throws.
+Inferred infer(onnx::ModelProto model, Declared declared);
+
+// Gives symbols of the inputs fixed sizes, in inputs and in declared shapes; symbols that are not in `sizes` stay.
+// Declared dimensions with other symbols become unknown, because they may be computed from these.
+void fix_symbols(onnx::ModelProto& model, const std::map<std::string, std::int64_t>& sizes);
+// All symbols of the inputs.
+std::map<std::string, std::int64_t> symbols_of(const onnx::ModelProto& model, std::int64_t size);
+
+}  // namespace portwright
