@@ -108,6 +108,7 @@ struct Isolation {
   std::chrono::milliseconds timeout{0};  // for one compile or run; 0: none
   std::size_t memory_bytes = 0;          // 0: none
   std::filesystem::path log;             // of the worker; empty: a temporary file
+  std::shared_ptr<double> waited;        // wall time spent waiting for workers is added here
 };
 // Compiles in a worker process of its own (or here with in_process) and gives a session that talks to it.
 Result<std::unique_ptr<Session>> open_session(const Model& model, const CompileOptions& options,

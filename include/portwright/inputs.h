@@ -51,7 +51,7 @@ struct ModelInputs {
   Result<Tensors> generate(const Size& size, std::uint64_t seed, std::uint64_t case_index = 0) const;
 };
 
-// What an ONNX file says about its inputs; symbols without a given size become `fallback` unless `dynamic` names them.
+// What an ONNX file says about its inputs; symbols are dynamic axes, of example size 2 unless told otherwise.
 Result<ModelInputs> inputs_of(const Model& model, const std::vector<InputSpec>& overrides,
                               const std::vector<DynamicAxis>& dynamic);
 

@@ -81,6 +81,9 @@ class Model {
   // link out of it), missing_external_data, external_data_out_of_bounds.
   static Result<Model> load(const std::filesystem::path& file);
 
+  // What structure() gave, with the weights in `folder`. The same checks as load().
+  static Result<Model> from_structure(const std::string& structure, const std::filesystem::path& folder);
+
   // Streams; never holds weights in memory. Atomic. Errors: cannot_write, too_large (inlined over 2 GB).
   Status save(const std::filesystem::path& file, SaveMode mode) const;
 

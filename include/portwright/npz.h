@@ -16,11 +16,11 @@ struct NpzLimits {
 };
 
 // Arrays in the order of the archive, Fortran order made row-major, big-endian made little-endian. bfloat16 is stored
-// as NumPy stores ml_dtypes arrays ("<V2") and read back as bf16. Arrays that are stored without compression and aligned
-// to their element (those of write_npz always are) are read-only views of a mapping of the file, which costs no copy:
-// clone() before writing into one, and replace the file by renaming rather than by writing into it. The zip checksum of
-// stored arrays is not verified, that of compressed ones is. Errors (Fault::input): no_such_file, cannot_read, not_npz,
-// truncated, lying_header, too_large, unsupported_dtype, pickled, duplicate_name.
+// as NumPy stores ml_dtypes arrays ("<V2") and read back as bf16. Arrays that are stored without compression and
+// aligned to their element (those of write_npz always are) are read-only views of a mapping of the file, which costs no
+// copy: clone() before writing into one, and replace the file by renaming rather than by writing into it. The zip
+// checksum of stored arrays is not verified, that of compressed ones is. Errors (Fault::input): no_such_file,
+// cannot_read, not_npz, truncated, lying_header, too_large, unsupported_dtype, pickled, duplicate_name.
 Result<Tensors> read_npz(const std::filesystem::path& file, const NpzLimits& limits = {});
 
 // Stored without compression, written to a temporary file beside `file` and renamed, so a reader never sees half of it.

@@ -35,7 +35,7 @@ struct PortOptions {
   bool in_process = false;
   std::chrono::milliseconds timeout{600'000};  // for one compile, run or export
   std::size_t memory_bytes = 0;
-  std::string python;                // interpreter; empty: see find_python()
+  std::string python;                // interpreter; empty: engine/torch/source.h finds one
   std::vector<std::string> command;  // as typed, for the record
   std::function<void(const std::string& step, const std::string& what)> progress;
 };
@@ -49,9 +49,5 @@ struct PortResult {
 // Writes the run folder of product.md. A target that fails is a verdict in the record, not an error; errors are what
 // keeps the run from making a record: usage (unknown source, folder in use or not empty), environment, cannot_write.
 Result<PortResult> port(const PortOptions& options);
-
-// --python, $PORTWRIGHT_PYTHON, the active virtual environment, .venv of the current folder, .venv beside the program's
-// build folder; the first that exists.
-std::string find_python(const std::string& asked);
 
 }  // namespace portwright

@@ -12,15 +12,28 @@
 
 namespace portwright {
 
-// What the truth is asked for. fp32 is the truth; fp64 gives the noise floor; fp16 and bf16 what a precision itself
-// costs.
-using Reference = std::function<Result<Tensors>(const Tensors& inputs, const std::string& precision)>;
+// One question, put to the target and to the reference alike.
+struct Case {
+  Size size;
+  std::uint64_t index = 0;  // 0 is the recorded one; another index gives different values
+  Tensors inputs;
+};
+// Makes the inputs of a case.
+using CaseMaker = std::function<Result<Case>(const Size& size, std::uint64_t index)>;
+// Generated from the specs, and kept for the next target. `recorded` is the case of the example's size and index 0.
+CaseMaker generated_cases(ModelInputs inputs, std::uint64_t seed, std::optional<Tensors> recorded);
+
+// The truth. fp32 is what outputs are compared with; fp64 gives the noise floor; fp16 and bf16 what a precision itself
+// costs. An error with code "unsupported" means that it cannot tell at that precision.
+using Reference = std::function<Result<Tensors>(const Case& question, const std::string& precision)>;
+// The same answers, each asked only once.
+Reference remembered(Reference reference);
+// The reference of a bare ONNX file: ONNX Runtime without optimisation; its noise floor is all optimisations.
+Result<Reference> unoptimised_reference(const Model& model, int threads, const Isolation& isolation);
 
 struct ValidateOptions {
   Policy policy;             // of the target's precision
   double drift_limit = 2.0;  // highest ratio of an honest loss
-  std::uint64_t seed = 0;
-  std::optional<Tensors> recorded;  // inputs of the example's size to use instead of generated ones
   std::function<void(const std::string&)> progress;
 };
 
@@ -28,7 +41,8 @@ struct SizeResult {
   Size axes;
   Verdict verdict = Verdict::not_run;
   Comparison metrics;
-  std::optional<Error> error;  // when the target or the reference failed at this size
+  std::optional<double> drift_ratio;  // when the verdict of this size rests on it
+  std::optional<Error> error;         // when the target or the reference failed at this size
 };
 
 struct NoiseFloor {
@@ -56,9 +70,9 @@ struct Validation {
   std::optional<Error> error;                // when nothing could be compared
 };
 
-// Runs the session at every size of `inputs` against the reference.
-Validation validate(Session& session, const Target& target, const ModelInputs& inputs, const Reference& reference,
-                    const ValidateOptions& options);
+// Runs the session at every size against the reference; the first size is the example's.
+Validation validate(Session& session, const Target& target, const std::vector<Size>& sizes, const CaseMaker& cases,
+                    const Reference& reference, const ValidateOptions& options);
 
 // The first node, in graph order, whose float output on the target leaves an unoptimised ONNX Runtime run, both on the
 // same inputs, with every tensor marked as an output.

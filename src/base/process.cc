@@ -183,7 +183,6 @@ struct Worker::State {
   std::function<void(const std::string&)> listener;
   std::uint64_t next_id = 1;
   std::size_t peak = 0;
-  double waited = 0;
 
   State(WorkerCommand c, SharedMemory in, SharedMemory out)
       : command(std::move(c)), inbox(std::move(in)), outbox(std::move(out)) {}
@@ -316,7 +315,7 @@ Result<Json> Worker::call(std::string_view op, Json request) {
   auto sent = write_frame(s.socket, request);
   Result<Json> reply = sent ? s.answer(s.next_id++, started) : fail(s.died_by_itself());
   if (alive()) s.sample_memory();
-  s.waited += std::chrono::duration<double>(Clock::now() - started).count();
+  if (s.command.waited) *s.command.waited += std::chrono::duration<double>(Clock::now() - started).count();
   return reply;
 }
 
@@ -333,7 +332,6 @@ Result<Tensors> Worker::get(const Json& described) { return get_tensors(state_->
 
 bool Worker::alive() const { return state_->pid > 0; }
 std::size_t Worker::peak_memory() const { return state_->peak; }
-double Worker::seconds_waited() const { return state_->waited; }
 void Worker::set_limits(WorkerLimits limits) { state_->command.limits = limits; }
 const fs::path& Worker::log() const { return state_->command.log; }
 

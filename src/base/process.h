@@ -72,6 +72,8 @@ struct WorkerCommand {
   std::vector<std::string> environment;  // "NAME=value", added to the parent's
   std::filesystem::path log;             // stdout and stderr are appended here; empty: a temporary file
   WorkerLimits limits;
+  // Wall time spent waiting in call() is added here, by every worker that shares it: time that is not Portwright's own.
+  std::shared_ptr<double> waited;
 };
 
 // A running worker. Not thread-safe; one call at a time. Killed when destroyed.
@@ -92,7 +94,6 @@ class Worker {
 
   bool alive() const;
   std::size_t peak_memory() const;  // bytes resident at most so far, as far as sampled
-  double seconds_waited() const;    // wall time spent inside call(): time that belongs to the worker
   void set_limits(WorkerLimits limits);
   const std::filesystem::path& log() const;
 

@@ -13,6 +13,15 @@
 
 namespace portwright {
 
+// A Python worker that is running but has opened nothing yet.
+Result<Worker> start_python(const std::string& python, const std::filesystem::path& log, WorkerLimits limits,
+                            std::shared_ptr<double> waited = nullptr);
+// --python, $PORTWRIGHT_PYTHON, the active virtual environment, .venv of the current folder, .venv beside the program's
+// build folder; the first that exists.
+std::string find_python(const std::string& asked);
+// The folders in which Python finds the package `portwright`: beside the program, then the user's own PYTHONPATH.
+std::string python_path();
+
 struct SourceOptions {
   std::string source;
   std::uint64_t seed = 0;
@@ -21,6 +30,7 @@ struct SourceOptions {
   std::vector<DynamicAxis> dynamic;
   WorkerLimits limits;
   std::filesystem::path log;
+  std::shared_ptr<double> waited;  // see WorkerCommand
   int threads = 0;
 };
 
@@ -56,7 +66,6 @@ class Source {
   // Raw operations, for evaluation.
   Result<Json> call(std::string_view op, Json request);
   Worker& worker() { return *worker_; }
-  double seconds_waited() const;
 
  private:
   explicit Source(SourceOptions options) : options_(std::move(options)) {}
@@ -68,7 +77,6 @@ class Source {
   std::string digest_;
   Json description_, versions_;
   int handle_ = 0;
-  double waited_before_ = 0;  // of workers that died
 };
 
 }  // namespace portwright

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <memory>
+
+#include "portwright/engine.h"
+
+namespace portwright {
+
+std::unique_ptr<Engine> make_onnxruntime();
+
+}  // namespace portwright

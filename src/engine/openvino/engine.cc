@@ -1,0 +1,444 @@
+#include "engine/openvino/engine.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <openvino/openvino.hpp>
+#include <set>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "engine/placing.h"
+#include "engine/probe.h"
+#include "engine/records.h"
+
+namespace portwright {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kEngineFile = "engine.blob";
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const std::array<std::pair<ov::element::Type_t, Dtype>, 13>& dtypes() {
+  static const std::array<std::pair<ov::element::Type_t, Dtype>, 13> table{{
+      {ov::element::Type_t::f32, Dtype::f32},
+      {ov::element::Type_t::f64, Dtype::f64},
+      {ov::element::Type_t::f16, Dtype::f16},
+      {ov::element::Type_t::bf16, Dtype::bf16},
+      {ov::element::Type_t::i8, Dtype::i8},
+      {ov::element::Type_t::i16, Dtype::i16},
+      {ov::element::Type_t::i32, Dtype::i32},
+      {ov::element::Type_t::i64, Dtype::i64},
+      {ov::element::Type_t::u8, Dtype::u8},
+      {ov::element::Type_t::u16, Dtype::u16},
+      {ov::element::Type_t::u32, Dtype::u32},
+      {ov::element::Type_t::u64, Dtype::u64},
+      {ov::element::Type_t::boolean, Dtype::boolean},
+  }};
+  return table;
+}
+std::optional<Dtype> dtype_of(const ov::element::Type& type) {
+  for (const auto& [theirs, ours] : dtypes())
+    if (type == theirs) return ours;
+  return std::nullopt;
+}
+ov::element::Type type_of(Dtype dtype) {
+  for (const auto& [theirs, ours] : dtypes())
+    if (ours == dtype) return theirs;
+  return ov::element::dynamic;
+}
+
+// OpenVINO's names of precisions, as Portwright writes them.
+std::string precision_name(const std::string& theirs) {
+  if (theirs == "f32" || theirs == "float32") return "fp32";
+  if (theirs == "f16" || theirs == "float16") return "fp16";
+  if (theirs == "bfloat16") return "bf16";
+  return theirs;
+}
+ov::element::Type hint_for(const std::string& precision) {
+  if (precision == "bf16") return ov::element::bf16;
+  if (precision == "fp16") return ov::element::f16;
+  return ov::element::f32;
+}
+
+std::string device_name(const std::string& device) {
+  if (device == "cpu") return "CPU";
+  std::string name;
+  for (const char c : device) name += c == ':' ? '.' : static_cast<char>(std::toupper(c));
+  return name;
+}
+
+// OpenVINO's messages are many lines with source positions; the last line that says something is the reason.
+std::string reason_in(const std::string& what) {
+  std::istringstream lines(what);
+  std::string best;
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find_first_not_of(" \t");
+    if (first == std::string::npos || line.find("Exception from") != std::string::npos || line.find("Check '") == 0)
+      continue;
+    if (best.empty() || line.find("not supported") != std::string::npos ||
+        line.find("OpenVINO does not support") != std::string::npos)
+      best = line.substr(first);
+  }
+  return best.empty() ? what.substr(0, what.find('\n')) : best;
+}
+
+template <class F>
+auto guarded(const char* stage, F&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail({Fault::gate, stage, "out_of_memory", "OpenVINO ran out of memory", "", "", ""});
+  } catch (const std::exception& e) {
+    const std::string code = std::string_view(stage) == "run" ? "run_failed" : "unsupported";
+    return fail({Fault::gate, stage, code, "OpenVINO: " + reason_in(e.what()), "", "", e.what()});
+  }
+}
+
+ov::Core& core() {
+  static ov::Core one;  // loads its plugins once for each process
+  return one;
+}
+
+std::string version() {
+  const std::string build = ov::get_openvino_version().buildNumber;  // "2026.4.1-21234-abc"
+  return build.substr(0, build.find('-'));
+}
+
+ValueInfo value_info(const ov::Output<const ov::Node>& port) {
+  ValueInfo info;
+  info.name = port.get_any_name();
+  info.dtype = dtype_of(port.get_element_type());
+  info.type_text = info.dtype ? std::string(to_string(*info.dtype)) : port.get_element_type().get_type_name();
+  const auto& shape = port.get_partial_shape();
+  info.has_shape = shape.rank().is_static();
+  if (!info.has_shape) return info;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    Dimension dim;
+    if (shape[i].is_static()) dim.value = shape[i].get_length();
+    info.type_text += (i ? ", " : "[") + (dim.value ? std::to_string(*dim.value) : "?");
+    info.shape.push_back(dim);
+  }
+  if (shape.size() > 0) info.type_text += "]";
+  return info;
+}
+
+// What the compiled graph computes in: the precision of most of its working nodes, from the runtime model.
+std::string effective_precision(const ov::CompiledModel& model) {
+  static const std::set<std::string> kNotWork{"Input",   "Output",    "Const",   "Constant",      "Parameter",
+                                              "Result",  "Reorder",   "Convert", "Reshape",       "Shape",
+                                              "ShapeOf", "Broadcast", "Gather",  "Concatenation", "StridedSlice"};
+  std::map<std::string, std::size_t> counts;
+  for (const auto& node : model.get_runtime_model()->get_ordered_ops()) {
+    const auto& facts = node->get_rt_info();
+    const auto type = facts.find("layerType");
+    const auto precision = facts.find("runtimePrecision");
+    if (type == facts.end() || precision == facts.end() || kNotWork.contains(type->second.as<std::string>())) continue;
+    const auto name = precision_name(precision->second.as<ov::element::Type>().get_type_name());
+    if (name == "fp32" || name == "fp16" || name == "bf16" || name == "i8" || name == "u8")
+      ++counts[name == "u8" || name == "i8" ? "int8" : name];
+  }
+  std::string most = precision_name(model.get_property(ov::hint::inference_precision).get_type_name());
+  std::size_t best = 0;
+  for (const auto& [name, count] : counts)
+    if (count > best) {
+      best = count;
+      most = name;
+    }
+  return most;
+}
+
+class OvSession : public PlacingSession {
+ public:
+  OvSession(ov::CompiledModel model, EngineInfo info)
+      : model_(std::move(model)), request_(model_.create_infer_request()), info_(std::move(info)) {
+    for (const auto& port : model_.inputs()) inputs_.push_back(value_info(port));
+    for (const auto& port : model_.outputs()) outputs_.push_back(value_info(port));
+  }
+
+  const EngineInfo& info() const override { return info_; }
+  const std::vector<ValueInfo>& inputs() const override { return inputs_; }
+  const std::vector<ValueInfo>& outputs() const override { return outputs_; }
+  ov::CompiledModel& compiled() { return model_; }
+
+  Result<RunResult> run_into(const Tensors& inputs, const Placer& place) override {
+    PW_TRY(ordered, ordered_inputs(inputs_, inputs));
+    return guarded("run", [&]() -> Result<RunResult> {
+      for (std::size_t i = 0; i < ordered.size(); ++i) request_.set_input_tensor(i, wrap(*ordered[i]));
+      const auto* shapes = memory_.find(ordered);
+      RunResult result;
+      if (shapes != nullptr) PW_CHECK(bind_outputs(*shapes, place, result));
+      const auto start = Clock::now();
+      request_.infer();
+      result.seconds = seconds_since(start);
+      if (shapes != nullptr && outputs_in_place(result)) return result;
+      PW_CHECK(copy_outputs(ordered, place, result));
+      return result;
+    });
+  }
+
+ private:
+  static ov::Tensor wrap(const Tensor& tensor) {
+    static std::byte nothing;
+    auto* data = const_cast<std::byte*>(tensor.bytes().data());
+    return ov::Tensor(type_of(tensor.dtype()), ov::Shape(tensor.shape().begin(), tensor.shape().end()),
+                      data ? data : &nothing);
+  }
+
+  Status bind_outputs(const std::vector<Shape>& shapes, const Placer& place, RunResult& result) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      PW_TRY(tensor, place(outputs_[i].name, *outputs_[i].dtype, shapes[i]));
+      request_.set_output_tensor(i, wrap(tensor));
+      result.outputs.push_back({outputs_[i].name, tensor});
+    }
+    return {};
+  }
+
+  bool outputs_in_place(const RunResult& result) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const auto made = request_.get_output_tensor(i);
+      const auto& given = result.outputs[i].tensor;
+      if (made.data() != given.bytes().data() || made.get_byte_size() != given.bytes().size()) return false;
+    }
+    return true;
+  }
+
+  Status copy_outputs(const std::vector<const Tensor*>& inputs, const Placer& place, RunResult& result) {
+    const bool predicted = !result.outputs.empty();
+    result.outputs.clear();
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const auto made = request_.get_output_tensor(i);
+      if (!outputs_[i].dtype)
+        return fail({Fault::gate, "run", "unsupported",
+                     "output '" + outputs_[i].name + "' has type " + outputs_[i].type_text, outputs_[i].name, "", ""});
+      Shape shape(made.get_shape().begin(), made.get_shape().end());
+      PW_TRY(tensor, place(outputs_[i].name, *outputs_[i].dtype, shape));
+      std::copy_n(static_cast<const std::byte*>(made.data()), tensor.bytes().size(), tensor.mutable_bytes().begin());
+      shapes.push_back(std::move(shape));
+      result.outputs.push_back({outputs_[i].name, tensor});
+    }
+    if (predicted) {
+      memory_.distrust();
+      request_ = model_.create_infer_request();
+    } else {
+      memory_.remember(inputs, std::move(shapes));
+    }
+    return {};
+  }
+
+  ov::CompiledModel model_;
+  ov::InferRequest request_;
+  EngineInfo info_;
+  std::vector<ValueInfo> inputs_, outputs_;
+  ShapeMemory memory_;
+};
+
+// The structure as a file from which OpenVINO finds the weights: it resolves external data only beside a file, so the
+// file is written beside the weights, or, where that folder is read-only, into a scratch folder of links to them.
+class StructureFile {
+ public:
+  static Result<StructureFile> write(const Model& model) {
+    PW_TRY(structure, model.structure());
+    StructureFile file;
+    file.path_ = model.folder() / (".portwright-structure-" + std::to_string(::getpid()) + ".onnx");
+    if (write_atomically(file.path_, structure)) return file;
+    PW_TRY(scratch, ScratchFolder::make("portwright-structure-"));
+    PW_CHECK(link_weights(model.folder(), scratch.path()));
+    file.path_ = scratch.path() / "model.onnx.structure";
+    file.scratch_ = std::move(scratch);
+    PW_CHECK(write_atomically(file.path_, structure));
+    return file;
+  }
+  StructureFile(StructureFile&& other) noexcept
+      : path_(std::exchange(other.path_, {})), scratch_(std::move(other.scratch_)) {}
+  StructureFile& operator=(StructureFile&&) = delete;
+  ~StructureFile() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  StructureFile() = default;
+  // Hard links, since OpenVINO refuses a symbolic link that leaves the folder; copies where links cannot be made.
+  static Status link_weights(const fs::path& from, const fs::path& to) {
+    std::error_code code;
+    for (const auto& entry : fs::directory_iterator(from, code)) {
+      if (!entry.is_regular_file(code)) continue;
+      fs::create_hard_link(entry.path(), to / entry.path().filename(), code);
+      if (code) fs::copy_file(entry.path(), to / entry.path().filename(), code);
+      if (code) return fail(file_error("compile", "cannot_write", to / entry.path().filename(), code.value()));
+    }
+    return {};
+  }
+  fs::path path_;
+  std::optional<ScratchFolder> scratch_;
+};
+
+class OpenVino : public Engine {
+ public:
+  std::string name() const override { return "openvino"; }
+  Result<std::string> available() const override {
+    return guarded("available", []() -> Result<std::string> {
+      core().get_available_devices();
+      return version();
+    });
+  }
+  std::vector<std::string> devices() const override {
+    std::vector<std::string> devices;
+    try {
+      for (std::string name : core().get_available_devices()) {
+        for (char& c : name) c = c == '.' ? ':' : static_cast<char>(std::tolower(c));
+        devices.push_back(std::move(name));
+      }
+    } catch (const std::exception&) {
+    }
+    return devices;
+  }
+  std::vector<std::string> precisions() const override {
+    std::vector<std::string> names;
+    try {
+      for (const std::string& name : core().get_property("CPU", ov::device::capabilities)) {
+        if (name == ov::device::capability::FP32) names.emplace_back("fp32");
+        if (name == ov::device::capability::FP16) names.emplace_back("fp16");
+        if (name == ov::device::capability::BF16) names.emplace_back("bf16");
+        if (name == ov::device::capability::INT8) names.emplace_back("int8");
+      }
+    } catch (const std::exception&) {
+    }
+    return names;
+  }
+  std::int64_t newest_opset() const override { return newest().opset; }
+  std::int64_t newest_ir_version() const override { return newest().ir_version; }
+
+  Result<std::vector<NodeSupport>> supports(const Model& model, const Target& target) const override {
+    return guarded("supports", [&]() -> Result<std::vector<NodeSupport>> {
+      PW_TRY(file, StructureFile::write(model));
+      std::vector<NodeSupport> answers;
+      std::set<std::string> refused;
+      const auto read = core().read_model(file.path());
+      const auto known = core().query_model(read, device_name(target.device));
+      for (const auto& op : read->get_ordered_ops())
+        if (!known.contains(op->get_friendly_name())) refused.insert(op->get_friendly_name());
+      for (const NodeOrigin& node : model.nodes()) {
+        const bool supported = !refused.contains(node.node);
+        answers.push_back(
+            {node.node, node.op_type, supported, supported ? "" : "the device's plugin does not take it"});
+      }
+      return answers;
+    });
+  }
+
+  Result<std::unique_ptr<Session>> compile(const Model& model, const CompileOptions& options) const override {
+    return guarded("compile", [&]() -> Result<std::unique_ptr<Session>> {
+      PW_CHECK(check_device(options.target.device));
+      const auto start = Clock::now();
+      PW_TRY(file, StructureFile::write(model));
+      const auto read = core().read_model(file.path());
+      const double load_seconds = seconds_since(start);
+      EngineInfo info = asked(options);
+      const auto compiling = Clock::now();
+      auto compiled = core().compile_model(read, device_name(options.target.device), properties(options, info));
+      auto session = finish(std::move(compiled), info);
+      session->load_seconds = load_seconds;
+      session->compile_seconds = seconds_since(compiling);
+      if (!options.save_to.empty()) PW_CHECK(save(*session, model, options.save_to));
+      return session;
+    });
+  }
+
+  Result<std::unique_ptr<Session>> load(const fs::path& folder, const CompileOptions& options) const override {
+    PW_TRY(saved, read_json(folder / "engine.json"));
+    PW_CHECK(check_portable(saved, version(), folder));
+    return guarded("load", [&]() -> Result<std::unique_ptr<Session>> {
+      const auto start = Clock::now();
+      std::ifstream blob(folder / saved.value("file", kEngineFile), std::ios::binary);
+      EngineInfo info = asked(options);
+      auto compiled = core().import_model(blob, device_name(options.target.device), properties(options, info));
+      auto session = finish(std::move(compiled), info);
+      session->load_seconds = seconds_since(start);
+      return session;
+    });
+  }
+
+ private:
+  static Status check_device(const std::string& device) {
+    const auto known = core().get_available_devices();
+    std::string all;
+    for (const auto& name : known) {
+      if (name == device_name(device) || device_name(device).starts_with(name)) return {};
+      all += (all.empty() ? "" : ", ") + name;
+    }
+    return fail({Fault::environment, "compile", "environment", "OpenVINO sees no device '" + device + "'", device,
+                 "it sees " + all, ""});
+  }
+
+  static EngineInfo asked(const CompileOptions& options) {
+    const Machine machine = this_machine();
+    EngineInfo info;
+    info.name = "openvino";
+    info.version = version();
+    info.device_asked = options.target.device;
+    info.precision_asked = options.target.precision;
+    info.cpu_features = machine.cpu_features;
+    info.threads = options.threads > 0 ? options.threads : machine.cores;
+    return info;
+  }
+
+  // The precision is always pinned: newer CPUs would otherwise compute in bf16 unasked.
+  static ov::AnyMap properties(const CompileOptions& options, EngineInfo& info) {
+    info.default_precision = precision_name(
+        core().get_property(device_name(options.target.device), ov::hint::inference_precision).get_type_name());
+    const ov::element::Type hint = hint_for(options.target.precision);
+    info.options = {{"INFERENCE_PRECISION_HINT", hint.get_type_name()},
+                    {"PERFORMANCE_HINT", "LATENCY"},
+                    {"INFERENCE_NUM_THREADS", std::to_string(info.threads)}};
+    return {ov::hint::inference_precision(hint), ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
+            ov::inference_num_threads(info.threads)};
+  }
+
+  static std::unique_ptr<OvSession> finish(ov::CompiledModel compiled, EngineInfo info) {
+    info.precision_effective = effective_precision(compiled);
+    info.device.clear();
+    for (const auto& name : compiled.get_property(ov::execution_devices)) {
+      std::string lower;
+      for (const char c : name) lower += c == '.' ? ':' : static_cast<char>(std::tolower(c));
+      info.device += (info.device.empty() ? "" : " and ") + lower;
+    }
+    return std::make_unique<OvSession>(std::move(compiled), std::move(info));
+  }
+
+  static Status save(OvSession& session, const Model& model, const fs::path& folder) {
+    PW_CHECK(make_folders(folder));
+    std::ostringstream blob;
+    session.compiled().export_model(blob);
+    PW_CHECK(write_atomically(folder / kEngineFile, blob.view()));
+    PW_TRY(digest, model.digest());
+    return write_json(folder / "engine.json", engine_document(session.info(), digest, kEngineFile));
+  }
+
+  static const Newest& newest() {
+    static const Newest found = newest_versions([](const std::string& model) {
+      try {
+        core().read_model(model, ov::Tensor());
+        return true;
+      } catch (const std::exception&) {
+        return false;
+      }
+    });
+    return found;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_openvino() { return std::make_unique<OpenVino>(); }
+
+}  // namespace portwright
