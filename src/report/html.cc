@@ -137,7 +137,7 @@ Markup charts(const Record& record) {
   const std::size_t rows = record.targets.size();
   if (errors)
     out += chart("error-chart", "Largest error of each output",
-                 "Against PyTorch, worst of all sizes, logarithmic. Grey ticks mark the noise floor.", rows);
+                 "Against PyTorch, worst of all sizes, logarithmic. Ticks: noise floor; dashes: tolerance.", rows);
   if (latencies) out += chart("latency-chart", "Latency", "Mean of one run with its 95 % interval.", rows);
   if (out.str().empty()) return out;
   return tag("div", {{"class", "charts"}}, out) + chart_data(record) + "\n";
@@ -226,8 +226,9 @@ Markup issue_log(const Record& record) {
   for (const IssueRow& issue : record.issues)
     rows += row({cell(with_note(issue.id, issue.step)), cell(badge(issue.status)), cell(issue.kind), cell(issue.target),
                  cell(Markup(issue.symptom) + (issue.where.empty() ? Markup() : tag("small", code(issue.where)))),
-                 cell(issue.cause), cell(issue.fix), tag("td", {{"class", "fine"}}, issue.evidence)});
-  return table({"Issue", "Status", "Class", "Target", "Symptom and place", "Cause", "Fix", "Evidence"}, rows);
+                 cell(issue.cause),
+                 cell(with_note(issue.fix, issue.evidence.empty() ? "" : "Evidence: " + issue.evidence))});
+  return table({"Issue", "Status", "Class", "Target", "Symptom and place", "Cause", "Fix and evidence"}, rows);
 }
 
 Markup remedies(const Record& record) {

@@ -48,7 +48,7 @@ std::optional<double> real(const Json& object, const char* key) {
 
 std::string spaced(std::string word) {
   std::replace(word.begin(), word.end(), '_', ' ');
-  return word;
+  return word == "ir version" ? "IR version" : word;
 }
 
 // Nested objects as "cpu.features"-like names, in order.

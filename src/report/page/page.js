@@ -15,8 +15,8 @@
     grid: { color: "transparent", drawBorder: false, drawTicks: false },
   });
   const values = (extra) => ({
-    ticks: { color: css("--muted"), maxRotation: 0, ...extra.ticks },
-    grid: { color: css("--line"), drawBorder: false, drawTicks: false }, ...extra.scale,
+    ticks: { color: css("--muted"), maxRotation: 0, padding: 6, ...extra.ticks },
+    grid: { color: css("--line"), drawBorder: false, drawTicks: false, ...extra.grid }, ...extra.scale,
   });
   const base = (scales, plugins) => ({
     responsive: true, maintainAspectRatio: false, animation: false, layout: { padding: { right: 64 } },
@@ -40,10 +40,11 @@
     const measured = targets.flatMap((target) => [...Object.values(target.errors), target.noise, target.atol]).filter((value) => value > 0);
     const low = 10 ** (Math.floor(Math.log10(Math.min(...measured, 1e-6))) - 0.5);
     const high = 10 ** Math.ceil(Math.log10(Math.max(...measured, 1e-3)) + 0.2);
+    const place = (value) => (value > 0 ? value : low * 1.8);  // an exact zero stands at the left edge
     const colour = (index) => css(outputs.length <= 6 ? `--series-${index + 1}` : "--series-1");
     const datasets = outputs.map((output, index) => ({
-      label: output, pointRadius: 6, pointHoverRadius: 8, borderColor: css("--card"), borderWidth: 1.5, backgroundColor: colour(index),
-      data: targets.flatMap((target, row) => (target.errors[output] >= 0 ? [{ x: Math.max(target.errors[output], low), y: row, exact: target.errors[output] }] : [])),
+      label: output, clip: false, pointRadius: 6, pointHoverRadius: 8, borderColor: css("--card"), borderWidth: 1.5, backgroundColor: colour(index),
+      data: targets.flatMap((target, row) => (target.errors[output] >= 0 ? [{ x: place(target.errors[output]), y: row, exact: target.errors[output] }] : [])),
     }));
     const marks = {
       id: "marks",
@@ -59,16 +60,20 @@
       afterDatasetsDraw: ({ ctx, scales }) => {
         targets.forEach((target, row) => {
           const worst = Math.max(...Object.values(target.errors));
-          if (worst >= 0) label(ctx, worst === 0 ? "0 (equal)" : short(worst), scales.x.getPixelForValue(Math.max(worst, low)) + 11, scales.y.getPixelForValue(row), css("--ink"));
+          if (worst >= 0) label(ctx, worst === 0 ? "0 (equal)" : short(worst), scales.x.getPixelForValue(place(worst)) + 11, scales.y.getPixelForValue(row), css("--ink"));
         });
       },
     };
-    const decades = (value) => (Math.abs(Math.log10(value) % 1) < 1e-6 ? value.toExponential(0).replace("e+0", "") : "");
+    const decade = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;
     const options = base(
-      { x: values({ scale: { type: "logarithmic", min: low, max: high }, ticks: { callback: decades, autoSkip: false } }), y: rows() },
+      { x: values({
+          scale: { type: "logarithmic", min: low, max: high },
+          ticks: { callback: (value) => value.toExponential(0), autoSkipPadding: 12 },
+        }), y: rows() },
       { legend: { display: outputs.length > 1 && outputs.length <= 6, position: "bottom", labels: { color: css("--ink"), usePointStyle: true } },
         tooltip: { callbacks: { label: ({ dataset, raw }) => `${targets[raw.y].name}, ${dataset.label}: ${short(raw.exact)}` } } });
     options.layout.padding.top = 16;
+    options.scales.x.afterBuildTicks = (axis) => { axis.ticks = axis.ticks.filter(({ value }) => decade(value)); };
     return { type: "scatter", data: { datasets }, options, plugins: [marks] };
   };
 
