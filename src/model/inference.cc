@@ -1,7 +1,9 @@
 #include "model/inference.h"
 
+#include <onnx/inliner/inliner.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "model/origin.h"
@@ -87,18 +89,40 @@ int Inferred::elem_type(const std::string& value) const {
   return known == nullptr ? onnx::TensorProto::UNDEFINED : known->tensor_type().elem_type();
 }
 
+namespace {
+
+// False when inference stopped at the first problem: it does so for types, and goes on for shapes.
+bool run_inference(onnx::ModelProto& model, bool check_types, std::vector<NodeProblem>& problems) {
+  try {
+    const onnx::ShapeInferenceOptions options(check_types, 1, true);
+    onnx::shape_inference::DataValueMap values;
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options, &values);
+    return true;
+  } catch (const std::exception& problem) {
+    for (auto& each : problems_of(problem.what()))
+      if (std::find(problems.begin(), problems.end(), each) == problems.end()) problems.push_back(std::move(each));
+    return std::string_view(problem.what()).find("Inference error(s)") != std::string_view::npos;
+  }
+}
+
+}  // namespace
+
 Inferred infer(onnx::ModelProto model, Declared declared) {
   if (declared == Declared::dropped) drop_declared(*model.mutable_graph());
   name_all_nodes(*model.mutable_graph());
   std::vector<NodeProblem> problems;
-  try {
-    const onnx::ShapeInferenceOptions options(true, 1, true);
-    onnx::shape_inference::DataValueMap values;
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options, &values);
-  } catch (const std::exception& problem) {
-    problems = problems_of(problem.what());
-  }
+  if (!run_inference(model, true, problems)) run_inference(model, false, problems);
   return {std::move(model), std::move(problems)};
+}
+
+tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model) {
+  if (model.functions_size() == 0) return model;
+  try {
+    onnx::inliner::InlineLocalFunctions(model, false);
+    return model;
+  } catch (const std::exception& problem) {
+    return tl::unexpected<std::string>(problem.what());
+  }
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tl/expected.hpp>
 #include <unordered_map>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace portwright {
 
 // What inference says against one node. In a subgraph or a function it is the innermost node.
 struct NodeProblem {
-  std::string node, op_type, message;
+  std::string node, op_type, message;  // one line
+  bool operator==(const NodeProblem&) const = default;
 };
 
 enum class Declared {
@@ -35,8 +37,11 @@ class Inferred {
   std::vector<NodeProblem> problems_;
 };
 
-// Strict inference with type checks and data propagation, on a copy. Never throws.
+// Strict inference with type checks and data propagation, on a copy. Goes on behind the first wrong node. Never throws.
 Inferred infer(onnx::ModelProto model, Declared declared);
+
+// The model with its local functions expanded where they are called; else why that is not possible.
+tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model);
 
 // Gives symbols of the inputs fixed sizes, in inputs and in declared shapes; symbols that are not in `sizes` stay.
 // Declared dimensions with other symbols become unknown, because they may be computed from these.

@@ -5,59 +5,15 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 
 #include "model/origin.h"
 #include "model/tensors.h"
+#include "model/uses.h"
 
 namespace portwright {
 namespace {
 
 using onnx::TensorProto;
-
-// Who makes and who reads each value; subgraphs read from outside as well.
-class Uses {
- public:
-  explicit Uses(const onnx::GraphProto& graph) {
-    for (const auto& tensor : graph.initializer()) initializers_[tensor.name()] = &tensor;
-    for (const auto& node : graph.node())
-      for (const auto& output : node.output())
-        if (!output.empty()) producers_[output] = &node;
-    for_each_graph(graph, [&](const onnx::GraphProto& each) {
-      for (const auto& output : each.output()) ++readers_[output.name()];
-      for (const auto& node : each.node())
-        for (const auto& input : node.input()) ++readers_[input];
-    });
-  }
-  std::size_t readers(const std::string& value) const {
-    const auto found = readers_.find(value);
-    return found == readers_.end() ? 0 : found->second;
-  }
-  const onnx::NodeProto* producer(const std::string& value) const {
-    const auto found = producers_.find(value);
-    return found == producers_.end() ? nullptr : found->second;
-  }
-  // The tensor behind an initializer or a Constant node; nullptr when the value is computed.
-  const TensorProto* constant(const std::string& value) const {
-    if (const auto found = initializers_.find(value); found != initializers_.end()) return found->second;
-    const auto* node = producer(value);
-    if (node == nullptr || node->op_type() != "Constant") return nullptr;
-    for (const auto& attribute : node->attribute())
-      if (attribute.has_t()) return &attribute.t();
-    return nullptr;
-  }
-
- private:
-  std::unordered_map<std::string_view, const TensorProto*> initializers_;
-  std::unordered_map<std::string_view, const onnx::NodeProto*> producers_;
-  std::unordered_map<std::string_view, std::size_t> readers_;
-};
-
-std::int64_t integer(const onnx::NodeProto& node, std::string_view name, std::int64_t otherwise) {
-  for (const auto& attribute : node.attribute())
-    if (attribute.name() == name) return attribute.i();
-  return otherwise;
-}
 
 std::int64_t onnx_opset(const onnx::ModelProto& model) {
   for (const auto& import : model.opset_import())
@@ -183,11 +139,11 @@ class Linter {
     bool trains = false;
     if (node.op_type() == "Dropout") {
       const TensorProto* mode = opset_ >= 12 && node.input_size() > 2 ? uses_.constant(node.input(2)) : nullptr;
-      if (mode != nullptr)
-        trains = mode->int32_data_size() > 0 ? mode->int32_data(0) != 0 : mode->raw_data() > std::string(1, '\0');
-      if (opset_ < 7) trains = integer(node, "is_test", 0) == 0;
+      const auto value = mode == nullptr ? std::nullopt : integers_of(*mode);
+      trains = value && !value->empty() && value->front() != 0;
+      if (opset_ < 7) trains = integer_attribute(node, "is_test", 0) == 0;
     } else if (node.op_type() == "BatchNormalization") {
-      trains = opset_ >= 14 ? integer(node, "training_mode", 0) != 0 : node.output_size() > 1;
+      trains = opset_ >= 14 ? integer_attribute(node, "training_mode", 0) != 0 : node.output_size() > 1;
     }
     if (trains)
       add(Severity::warning, "training_mode", label_of(node), node.op_type() + " is in training mode",
@@ -204,7 +160,7 @@ class Linter {
 
   void cast(const onnx::NodeProto& node) {
     if (node.op_type() != "Cast" || node.input_size() != 1) return;
-    const auto to = integer(node, "to", 0);
+    const auto to = integer_attribute(node, "to", 0);
     if (to != 0 && types_.elem_type(node.input(0)) == to)
       return add(Severity::note, "redundant_cast", label_of(node), "Cast to the type that its input has already",
                  "simplify the model");

@@ -1,15 +1,14 @@
 #include "model/macs.h"
 
 #include <onnx/common/constants.h>
-#include <onnx/inliner/inliner.h>
 
 #include <array>
-#include <exception>
 #include <string_view>
 
 #include "model/inference.h"
 #include "model/tensors.h"
 #include "model/types.h"
+#include "model/uses.h"
 
 namespace portwright {
 namespace {
@@ -33,12 +32,6 @@ Macs plus(Macs a, Macs b) {
   std::uint64_t out = 0;
   if (!a || !b || __builtin_add_overflow(*a, *b, &out)) return std::nullopt;
   return out;
-}
-
-std::int64_t integer_attribute(const onnx::NodeProto& node, std::string_view name, std::int64_t otherwise) {
-  for (const auto& attribute : node.attribute())
-    if (attribute.name() == name) return attribute.i();
-  return otherwise;
 }
 
 // Shapes of one node's inputs and output, as far as known.
@@ -150,30 +143,20 @@ bool subgraphs_multiply(const onnx::NodeProto& node) {
   return found;
 }
 
-// Without local functions, so that their nodes count where they are called.
-onnx::ModelProto inlined(const onnx::ModelProto& model) {
-  onnx::ModelProto copy = model;
-  if (copy.functions_size() > 0) onnx::inliner::InlineLocalFunctions(copy, false);
-  return copy;
-}
-
 }  // namespace
 
 std::optional<std::uint64_t> count_macs(const onnx::ModelProto& model) {
-  try {
-    onnx::ModelProto at_one = inlined(model);
-    fix_symbols(at_one, symbols_of(at_one, 1));
-    const Inferred types = infer(at_one, Declared::kept);
-    Macs sum = 0;
-    for (const auto& node : at_one.graph().node()) {
-      if (!onnx::IsOnnxDomain(node.domain())) continue;
-      sum = plus(sum, macs_of(node, types));
-      if (!sum || subgraphs_multiply(node)) return std::nullopt;
-    }
-    return sum;
-  } catch (const std::exception&) {  // the inliner rejects what is not a sound model
-    return std::nullopt;
+  auto at_one = without_functions(model);
+  if (!at_one) return std::nullopt;
+  fix_symbols(*at_one, symbols_of(*at_one, 1));
+  const Inferred types = infer(*at_one, Declared::kept);
+  Macs sum = 0;
+  for (const auto& node : at_one->graph().node()) {
+    if (!onnx::IsOnnxDomain(node.domain())) continue;
+    sum = plus(sum, macs_of(node, types));
+    if (!sum || subgraphs_multiply(node)) return std::nullopt;
   }
+  return sum;
 }
 
 }  // namespace portwright
