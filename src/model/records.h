@@ -1,0 +1,15 @@
+// `check` and `inspect` of records.md.
+#pragma once
+
+#include <vector>
+
+#include "base/json.h"
+#include "portwright/model.h"
+
+namespace portwright {
+
+// With the verdict that the findings amount to: invalid_model when one of them is an error.
+Json to_json(const std::vector<Finding>& findings);
+Json to_json(const ModelSummary& summary);
+
+}  // namespace portwright
