@@ -1,0 +1,184 @@
+// The steps check and validate: is the exported model valid, and does it compute what PyTorch computes, before any
+// engine's optimiser has touched it.
+#include <algorithm>
+
+#include "model/records.h"
+#include "port/run.h"
+#include "verify/validation_record.h"
+
+namespace portwright {
+namespace {
+
+Json size_evidence(const Validation& validation) {
+  Json list = Json::array();
+  for (const SizeResult& size : validation.sizes) {
+    Json entry{{"axes", size.axes}, {"verdict", to_string(size.verdict)}};
+    if (size.error) entry["error"] = size.error->message;
+    double worst = 0;
+    for (const OutputMetrics& output : size.metrics.outputs) worst = std::max(worst, output.max_abs);
+    if (!size.error) entry["max_abs"] = number(worst);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+bool example_is_right(const Validation& validation) {
+  return !validation.sizes.empty() &&
+         (validation.sizes.front().verdict == Verdict::passed || validation.sizes.front().verdict == Verdict::vacuous);
+}
+
+std::string failing_sizes(const Validation& validation) {
+  std::string text;
+  for (const SizeResult& size : validation.sizes) {
+    if (size.verdict == Verdict::passed) continue;
+    std::string one;
+    for (const auto& [symbol, value] : size.axes)
+      one += (one.empty() ? "" : ",") + symbol + "=" + std::to_string(value);
+    text += (text.empty() ? "" : "; ") + one + " " + std::string(to_string(size.verdict));
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+}  // namespace
+
+Status Run::check() {
+  const Json on{{"export", find_step("export")->json.at("made")}};
+  const auto body = [&]() -> Result<StepResult> {
+    PW_TRY(model, Model::load(folder_ / "model.onnx"));
+    StepResult step;
+    const auto findings = model.check();
+    step.result = to_json(findings);
+    for (const Finding& finding : findings) {
+      if (finding.severity != Severity::error) continue;
+      step.verdict = Verdict::invalid_model;
+      const std::string kind = finding.code.find("type") != std::string::npos ? "dtype" : "shape";
+      step.issues.push_back({"check", "", kind, finding.message,
+                             "expected " + finding.expected + ", received " + finding.received, finding.hint, "open",
+                             Json{{"node", finding.node}}, Json{{"code", finding.code}}});
+    }
+    return step;
+  };
+  PW_CHECK(steps_.step("check", on, "logs/python.log", body));
+  return {};
+}
+
+Result<Validation> Run::validate_plainly(const std::string& file) {
+  PW_TRY(model, Model::load(folder_ / file));
+  CompileOptions plain{{"onnxruntime", "fp32", "", "cpu", "onnxruntime:fp32"}, options_.threads, "off", {}, {}};
+  PW_TRY(session, open_session(model, plain, isolation("validate.log")));
+  return validate(*session, plain.target, inputs_.sizes(), cases_, reference_,
+                  validate_options(plain.target, "validate"));
+}
+
+ValidateOptions Run::validate_options(const Target& target, const std::string& step) const {
+  ValidateOptions options;
+  options.policy = policy_for(target.precision);
+  options.policy.rtol = options_.rtol.value_or(options.policy.rtol);
+  options.policy.atol = options_.atol.value_or(options.policy.atol);
+  options.drift_limit = options_.drift_limit;
+  options.progress = [this, step](const std::string& what) { note(step, what); };
+  return options;
+}
+
+Status Run::validate_model() {
+  const Json on{{"build", find_step("build")->key},
+                {"export", find_step("export")->json.at("made")},
+                {"engine", find_engine("onnxruntime").value()->available().value_or("")},
+                {"rtol", options_.rtol.value_or(-1)},
+                {"atol", options_.atol.value_or(-1)},
+                {"remedies", options_.remedies}};
+  PW_TRY(record, steps_.step("validate", on, "logs/validate.log", [&] { return validate_model_body(); }));
+  model_file_ = record.result().value("model", std::string("model.onnx"));
+  model_right_ = record.passed() || record.verdict() == Verdict::vacuous;
+  model_key_ = record.key;
+  return {};
+}
+
+Result<StepResult> Run::validate_model_body() {
+  StepResult step;
+  std::string file = "model.onnx";
+  PW_TRY(validation, validate_plainly(file));
+  if (validation.verdict != Verdict::passed && validation.verdict != Verdict::vacuous) {
+    explain_model(step, validation, file);
+    if (options_.remedies && needs_torch() && try_other_exporter(step, validation, file)) step.made.emplace_back(file);
+  }
+  if (validation.verdict == Verdict::vacuous) explain_model(step, validation, file);
+  step.verdict = validation.verdict;
+  step.result = to_json(validation);
+  step.result["model"] = file;
+  return step;
+}
+
+// The remedy for a wrong export: the other exporter, kept only when it is right at every size.
+bool Run::try_other_exporter(StepResult& step, Validation& validation, std::string& file) {
+  const std::string used = find_step("export")->result().value("exporter", options_.exporter);
+  const std::string other = used == "dynamo" ? "torchscript" : "dynamo";
+  const std::string other_file = "model." + other + ".onnx";
+  auto exported = export_with(other, other_file);
+  if (!exported) return false;
+  auto second = validate_plainly(other_file);
+  if (!second || second->verdict != Verdict::passed) {
+    std::error_code ignored;
+    std::filesystem::remove(folder_ / other_file, ignored);
+    return false;
+  }
+  for (Issue& issue : step.issues) {
+    issue.status = "fixed";
+    issue.fix = "exported with the " + other + " exporter instead, which is right at every size";
+  }
+  step.remedies.push_back(Json{{"name", "other-exporter"},
+                               {"reason", "the " + used + " export is wrong: " + failing_sizes(validation)},
+                               {"proof", "step validate passes at every size"}});
+  validation = std::move(*second);
+  file = other_file;
+  return true;
+}
+
+// Says which node or line is to blame: literal sizes when only other sizes than the example's fail, else the export.
+void Run::explain_model(StepResult& step, const Validation& validation, const std::string& file) {
+  Issue issue{
+      "validate", "", "numeric", "", "", "", "open", Json::object(), Json{{"sizes", size_evidence(validation)}}};
+  auto model = Model::load(folder_ / file);
+  if (validation.verdict == Verdict::vacuous) {
+    issue.symptom = "the outputs prove nothing: " + joined(validation.vacuous_outputs);
+    issue.cause = "the head is zero-initialised, saturated or does not depend on the input";
+    issue.fix = "load trained weights, or choose inputs to which the outputs react";
+    const std::string output =
+        validation.vacuous_outputs.front().substr(0, validation.vacuous_outputs.front().find(": "));
+    issue.where["tensor"] = output;
+    if (model)
+      if (auto producer = model->producer_of(output)) issue.where.update(where_of(*producer));
+  } else if (validation.verdict == Verdict::reference_failure) {
+    issue.kind = "shape";
+    issue.symptom = "PyTorch itself fails: " + failing_sizes(validation);
+    issue.fix = "narrow the dynamic range to what the module accepts";
+    for (const SizeResult& size : validation.sizes)
+      if (size.error) issue.where["line"] = size.error->where;
+  } else if (example_is_right(validation)) {
+    issue.kind = "shape";
+    issue.symptom = "right at the example's size, not at others: " + failing_sizes(validation);
+    issue.cause = "a size of the example is frozen into the graph";
+    issue.fix = "compute the size from the tensor's own shape instead of a Python number";
+    if (model)
+      if (const auto literal = model->literal_sizes(inputs_.example()); !literal.empty()) {
+        issue.where["node"] = literal.front().node;
+        issue.cause = literal.front().message;
+        for (const NodeOrigin& node : model->nodes())
+          if (node.node == literal.front().node) issue.where = where_of(node);
+      }
+  } else {
+    issue.kind = "export";
+    issue.symptom = "the exported model does not compute what PyTorch computes: " + failing_sizes(validation);
+    issue.cause = "the exporter changed the computation";
+    issue.fix = "try another opset or exporter";
+  }
+  step.issues.push_back(std::move(issue));
+}
+
+}  // namespace portwright
