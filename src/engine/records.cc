@@ -33,8 +33,8 @@ EngineInfo engine_info_from(const Json& value) {
   info.default_precision = text("default_precision");
   info.cpu_features = value.value("cpu_features", std::vector<std::string>());
   info.threads = value.value("threads", 0);
-  for (const auto& [name, option] : value.value("options", Json::object()).items())
-    info.options.emplace_back(name, option.get<std::string>());
+  const Json options = value.value("options", Json::object());
+  for (const auto& [name, option] : options.items()) info.options.emplace_back(name, option.get<std::string>());
   return info;
 }
 
@@ -79,7 +79,13 @@ std::vector<ValueInfo> value_infos_from(const Json& value) {
 }
 
 Json to_json(const CompileOptions& options) {
-  return Json{{"target", options.target.text},
+  const Target& target = options.target;
+  return Json{{"target",
+               {{"engine", target.engine},
+                {"precision", target.precision},
+                {"mode", target.mode},
+                {"device", target.device},
+                {"text", target.text}}},
               {"threads", options.threads},
               {"optimization", options.optimization},
               {"disabled", options.disabled},
@@ -88,7 +94,9 @@ Json to_json(const CompileOptions& options) {
 
 CompileOptions compile_options_from(const Json& value) {
   CompileOptions options;
-  if (auto target = parse_target(value.at("target").get<std::string>())) options.target = *target;
+  const Json& target = value.at("target");
+  options.target = {target.at("engine"), target.at("precision"), target.at("mode"), target.at("device"),
+                    target.at("text")};
   options.threads = value.at("threads").get<int>();
   options.optimization = value.at("optimization").get<std::string>();
   options.disabled = value.at("disabled").get<std::vector<std::string>>();

@@ -74,19 +74,22 @@ std::string device_name(const std::string& device) {
   return name;
 }
 
-// OpenVINO's messages are many lines with source positions; the last line that says something is the reason.
+// OpenVINO's messages are many lines with source positions. The reason is what says that something is not supported or
+// not converted, else the first line that is not a position.
 std::string reason_in(const std::string& what) {
+  constexpr const char* kTelling[] = {"No conversion rule", "not supported", "does not support", "Failed to convert"};
   std::istringstream lines(what);
-  std::string best;
+  std::string first_line;
   for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find_first_not_of(" \t");
-    if (first == std::string::npos || line.find("Exception from") != std::string::npos || line.find("Check '") == 0)
+    const auto start = line.find_first_not_of(" \t-");
+    if (start == std::string::npos || line.find("Exception from") != std::string::npos || line.find("Check '") == 0)
       continue;
-    if (best.empty() || line.find("not supported") != std::string::npos ||
-        line.find("OpenVINO does not support") != std::string::npos)
-      best = line.substr(first);
+    const std::string text = line.substr(start);
+    for (const char* phrase : kTelling)
+      if (text.find(phrase) != std::string::npos) return text;
+    if (first_line.empty()) first_line = text;
   }
-  return best.empty() ? what.substr(0, what.find('\n')) : best;
+  return first_line.empty() ? what.substr(0, what.find('\n')) : first_line;
 }
 
 template <class F>
@@ -218,7 +221,8 @@ class OvSession : public PlacingSession {
       if (!outputs_[i].dtype)
         return fail({Fault::gate, "run", "unsupported",
                      "output '" + outputs_[i].name + "' has type " + outputs_[i].type_text, outputs_[i].name, "", ""});
-      Shape shape(made.get_shape().begin(), made.get_shape().end());
+      const ov::Shape dims = made.get_shape();
+      Shape shape(dims.begin(), dims.end());
       PW_TRY(tensor, place(outputs_[i].name, *outputs_[i].dtype, shape));
       std::copy_n(static_cast<const std::byte*>(made.data()), tensor.bytes().size(), tensor.mutable_bytes().begin());
       shapes.push_back(std::move(shape));
