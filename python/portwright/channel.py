@@ -7,7 +7,7 @@ import math
 import mmap
 import os
 import struct
-from typing import Any, Optional
+from typing import Any
 
 SOCKET, INBOX, OUTBOX = 3, 4, 5
 _ALIGNMENT = 64
@@ -31,7 +31,7 @@ class Channel:
         os.set_inheritable(fd, False)
         self._fd = fd
 
-    def receive(self) -> Optional[dict]:
+    def receive(self) -> dict | None:
         """The next message; None at the end of the stream."""
         head = self._read(4)
         if head is None:
@@ -45,7 +45,7 @@ class Channel:
         while view:
             view = view[os.write(self._fd, view) :]
 
-    def _read(self, count: int) -> Optional[bytes]:
+    def _read(self, count: int) -> bytes | None:
         parts = []
         while count:
             part = os.read(self._fd, min(count, 1 << 20))
@@ -66,7 +66,7 @@ class Inbox:
     def __init__(self, fd: int = INBOX):
         os.set_inheritable(fd, False)
         self._fd = fd
-        self._map: Optional[mmap.mmap] = None
+        self._map: mmap.mmap | None = None
 
     def take(self, described: list[dict]) -> dict:
         """The described tensors by name, in order."""
@@ -91,12 +91,12 @@ class Inbox:
 
 
 class Outbox:
-    """Shared memory that the worker writes; it only ever grows. What a reply put there is valid until the next request."""
+    """Shared memory that the worker writes; it only grows. What a reply put there is valid until the next request."""
 
     def __init__(self, fd: int = OUTBOX):
         os.set_inheritable(fd, False)
         self._fd = fd
-        self._map: Optional[mmap.mmap] = None
+        self._map: mmap.mmap | None = None
 
     def put(self, tensors: dict) -> list[dict]:
         """Copies named tensors into the box, from its start, and describes them."""

@@ -7,12 +7,11 @@ import os
 import platform
 import sys
 from importlib import metadata
-from typing import Optional
 
 PACKAGES = ("torch", "torchvision", "transformers", "timm", "onnxscript", "numpy")
 
 
-def version(package: str) -> Optional[str]:
+def version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

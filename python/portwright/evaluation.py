@@ -7,10 +7,11 @@ names. `outputs` is a list over samples: an array when the model has one output,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any
 
 import numpy
 import torch
@@ -60,7 +61,7 @@ def op_eval_open(worker, request: dict) -> dict:
 def op_eval_next(worker, request: dict) -> dict:
     """`index` goes back to a sample seen before (or on to the next one), for a second run over the same data."""
     evaluation = worker.held(request["handle"], Evaluation)
-    index: Optional[int] = request.get("index")
+    index: int | None = request.get("index")
     evaluation.next = evaluation.next if index is None else index
     with guarded("evaluate", _CODE, "input"):
         while len(evaluation.seen) <= evaluation.next:
@@ -118,4 +119,6 @@ def _number(evaluation: Evaluation, value: Any) -> float:
     if isinstance(value, Real):
         return float(value)
     text = f"metric() of {evaluation.file.name} gives {type(value).__name__}, not a number or a dict of numbers"
-    raise Failure("input", _CODE, text, where=str(evaluation.file), hint="return a float, or a dict of names and floats")
+    raise Failure(
+        "input", _CODE, text, where=str(evaluation.file), hint="return a float, or a dict of names and floats"
+    )

@@ -12,9 +12,10 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)', overload='([^']+)'\)>")
 _SCRIPT_FRAME = re.compile(r"(?m)^(.+)\((\d+)\): ")
 _NOT_SUPPORTED = re.compile(r"[Ee]xporting the operator '([^']+)'")
-_DATA_HINT = "a Python decision hangs on values that only a run knows: use torch.where or torch.cond, or decide outside the model"
+_DATA_HINT = "a Python decision hangs on values that only a run knows: use torch.where or torch.cond, or decide outside"
 
 
 @dataclass
@@ -40,7 +41,7 @@ class _Job:
     subject: Subject
     tensors: dict[str, torch.Tensor]
     axes: list[dict]
-    opset: Optional[int]
+    opset: int | None
     outputs: list[str] = field(default_factory=list)
     assumptions: list[dict] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -62,7 +63,9 @@ class _Produced:
 def op_export(worker, request: dict) -> dict:
     exporter = request.get("exporter") or "dynamo"
     if exporter not in _EXPORTERS:
-        raise Failure("usage", "bad_exporter", f"there is no exporter '{exporter}'", hint="known: " + ", ".join(_EXPORTERS))
+        raise Failure(
+            "usage", "bad_exporter", f"there is no exporter '{exporter}'", hint="known: " + ", ".join(_EXPORTERS)
+        )
     job = _job(worker, request)
     worker.note(f"exporting with {exporter}")
     start = time.perf_counter()
@@ -152,7 +155,11 @@ def _captured():
         def flush(self) -> None:
             self._stream.flush()
 
-    with warnings.catch_warnings(), contextlib.redirect_stdout(Tee(sys.stdout)), contextlib.redirect_stderr(Tee(sys.stderr)):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(Tee(sys.stdout)),
+        contextlib.redirect_stderr(Tee(sys.stderr)),
+    ):
         warnings.simplefilter("default")
         # Said of every axis that shares its symbol with another, as it should.
         warnings.filterwarnings("ignore", message="# The axis name: (.*) will not be used.*: \\1")
@@ -162,7 +169,7 @@ def _captured():
 
 def _save(path: Path, write: Callable[[Path], _Produced]) -> _Produced:
     """Lets `write` fill a file in a scratch folder and moves it, and its external data if any, into place."""
-    scratch: Optional[Path] = None
+    scratch: Path | None = None
     try:
         scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         produced = write(scratch / path.name)
@@ -201,7 +208,9 @@ def _dynamo(job: _Job, file: Path) -> _Produced:
     model = program.model
     _rename_axes(job, model)
     _tidy_stacks(model)
-    weights = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+    weights = sum(
+        value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None
+    )
     program.save(str(file), external_data=weights > _ONE_FILE_LIMIT)
     inputs = {v.name: [size if isinstance(size, int) else str(size) for size in v.shape] for v in model.graph.inputs}
     return _Produced(model.opset_imports.get("", 0), model.ir_version, inputs, [v.name for v in model.graph.outputs])
@@ -212,7 +221,9 @@ def _program(job: _Job):
     try:
         return _run_dynamo(job, lambda symbol, low, high: torch.export.Dim(symbol, min=low, max=high))
     except BaseException as error:
-        if not job.axes or not any("Constraint" in type(one).__name__ or "onstraints violated" in str(one) for one in chain(error)):
+        if not job.axes or not any(
+            "Constraint" in type(one).__name__ or "onstraints violated" in str(one) for one in chain(error)
+        ):
             raise _explained(error) from error
         job.log.append(f"the asked dynamic axes contradict the model: {summary(list(chain(error))[-1])}")
         job.log.append("second try, in which the exporter decides which axes stay dynamic")
@@ -222,7 +233,7 @@ def _program(job: _Job):
         raise _explained(error) from error
 
 
-def _run_dynamo(job: _Job, dim: Callable[[str, int, Optional[int]], Any]):
+def _run_dynamo(job: _Job, dim: Callable[[str, int, int | None], Any]):
     args, kwargs = job.arguments()
     with flat_forward(job.subject.module):
         return torch.onnx.export(
@@ -238,7 +249,7 @@ def _run_dynamo(job: _Job, dim: Callable[[str, int, Optional[int]], Any]):
         )
 
 
-def _dynamic_shapes(job: _Job, dim: Callable[[str, int, Optional[int]], Any]) -> dict:
+def _dynamic_shapes(job: _Job, dim: Callable[[str, int, int | None], Any]) -> dict:
     """What torch.export wants: nested like the arguments, by parameter."""
     dims: dict[str, Any] = {}
     marks: dict[str, dict[int, Any]] = {}

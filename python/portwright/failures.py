@@ -10,9 +10,9 @@ import os
 import re
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Optional
 
 # Modules whose package has another name.
 _PACKAGES = {
@@ -94,7 +94,7 @@ def pick_line(frames: list[tuple[str, int]]) -> str:
 def chain(error: BaseException) -> Iterator[BaseException]:
     """The error and what caused it, the root cause last."""
     seen: set[int] = set()
-    current: Optional[BaseException] = error
+    current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
@@ -113,8 +113,8 @@ def _frames(error: BaseException) -> list[tuple[str, int]]:
 def user_line(error: BaseException) -> str:
     """'file.py:31': the user's innermost line behind an error.
 
-    Exporters swallow the frames of the code they trace and print them into their message; those count when the traceback
-    itself has no line of the user.
+    Exporters swallow the frames of the code they trace and print them into their message; those count when the
+    traceback itself has no line of the user.
     """
     frames = _frames(error)
     if not any(not is_library(file) for file, _ in frames):
@@ -152,7 +152,9 @@ def describe(error: BaseException, kind: Kind, message: str = "", hint: str = ""
             text = f"the Python package '{top}' is missing"
             return Failure("environment", "missing_package", text, hint=install, **common)
         if _out_of_memory(one):
-            return Failure("gate", "out_of_memory", summary(one), hint="use a smaller input or raise the memory limit", **common)
+            return Failure(
+                "gate", "out_of_memory", summary(one), hint="use a smaller input or raise the memory limit", **common
+            )
     return Failure(kind.fault, kind.code, message or summary(error), hint=hint, **common)
 
 

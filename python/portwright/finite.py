@@ -1,7 +1,7 @@
 """Where a module run at reduced precision first leaves the finite numbers.
 
-Both runs, exact and reduced, are watched operator by operator. An operator is guilty when its inputs are finite, its
-output is not, and the same operator of the exact run (the n-th call of that name) stayed finite: a mask that is meant to
+Both runs, exact and reduced, are watched operator by operator. An operator is guilty when its inputs are finite,
+its output is not, and the same operator of the exact run (the n-th call of that name) stayed finite: a mask that is meant to
 be -inf is no fault.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import collections
 import sys
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -77,7 +78,7 @@ class _Watch(TorchDispatchMode):
         return made
 
 
-def first_nonfinite(exact, exact_call: tuple, reduced, reduced_call: tuple) -> Optional[dict]:
+def first_nonfinite(exact, exact_call: tuple, reduced, reduced_call: tuple) -> dict | None:
     """{module, class, operator, python_line, max_abs} of the first guilty operator; None when there is none.
 
     max_abs is the largest magnitude that the same operator gives in the exact run; null when that has no such operator.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Callable, Optional
+from collections.abc import Callable
 
 import torch
 
@@ -129,7 +129,7 @@ class _Run:
         widened = tensor.dtype == self._dtype and self._dtype != torch.float64
         return tensor.float() if widened else tensor.resolve_conj().resolve_neg()
 
-    def first_nonfinite(self) -> Optional[dict]:
+    def first_nonfinite(self) -> dict | None:
         from portwright.finite import first_nonfinite
 
         precision, _, device = self._key

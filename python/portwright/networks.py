@@ -6,17 +6,21 @@ plugin may be looked at cheaply.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input that Portwright fills. VALUES: normal, uniform(lo,hi), tokens(lo,hi), ones, zeros, const(v), mask, arange."""
+    """An input that Portwright fills.
+
+    `values` is one of normal, uniform(lo,hi), tokens(lo,hi), ones, zeros, const(v), mask, arange.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
-    values: Optional[str] = None  # None: what suits the dtype
+    values: str | None = None  # None: what suits the dtype
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class Axis:
     axis: int
     symbol: str
     min: int = 1
-    opt: Optional[int] = None  # None: the size of the example
-    max: Optional[int] = None  # None: not limited
+    opt: int | None = None  # None: the size of the example
+    max: int | None = None  # None: not limited
 
 
 @dataclass

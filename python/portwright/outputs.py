@@ -11,8 +11,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
-from typing import Any, Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any
 
 import torch
 
@@ -12,7 +13,8 @@ from portwright.failures import Failure
 from portwright.networks import Axis, Input, Network
 from portwright.sources.python_file import parameters_of
 
-DTYPES = ("float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128").split()
+DTYPES = """float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool
+    complex64 complex128""".split()
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class Declared:
     name: str
     shape: list[int]
     dtype: str
-    values: Optional[str] = None
-    tensor: Optional[torch.Tensor] = None
+    values: str | None = None
+    tensor: torch.Tensor | None = None
 
     def to_json(self) -> dict:
         return {"name": self.name, "shape": self.shape, "dtype": self.dtype, "values": self.values}
@@ -56,7 +58,7 @@ class Subject:
     template: dict[str, Any]
     inputs: dict[str, Declared]
     dynamic: list[Axis]
-    folder: Optional[Path]  # of the user's file
+    folder: Path | None  # of the user's file
     variants: dict[tuple, torch.nn.Module] = field(default_factory=dict)
     compiled: set[tuple] = field(default_factory=set)  # variants and input shapes that torch.compile has seen
 
@@ -120,7 +122,9 @@ def _overridden(given: dict[str, Declared], module, overrides: list[dict]) -> No
             raise Failure("usage", "bad_input", f"input '{name}' needs a shape", hint=f"--input {name}:1x3x224x224")
         dtype = dtype or (have.dtype if have else "float32")
         if dtype not in DTYPES:
-            raise Failure("usage", "bad_input", f"input '{name}' has the unknown dtype '{dtype}'", hint=", ".join(DTYPES))
+            raise Failure(
+                "usage", "bad_input", f"input '{name}' has the unknown dtype '{dtype}'", hint=", ".join(DTYPES)
+            )
         values = override.get("values") or (have.values if have and have.dtype == dtype else None)
         given[name] = Declared(name, list(shape if shape is not None else have.shape), dtype, values)
 
@@ -131,12 +135,13 @@ def _checked_axes(axes: list[Axis], inputs: dict[str, Declared]) -> list[Axis]:
             text = f"dynamic_shapes names '{axis.input}', which is not an input"
             raise Failure("input", "factory_failed", text, hint="the inputs are " + ", ".join(inputs))
         if not 0 <= axis.axis < len(inputs[axis.input].shape):
-            text = f"dynamic_shapes names axis {axis.axis} of '{axis.input}', which has {len(inputs[axis.input].shape)} axes"
+            rank = len(inputs[axis.input].shape)
+            text = f"dynamic_shapes names axis {axis.axis} of '{axis.input}', which has {rank} axes"
             raise Failure("input", "factory_failed", text, hint="axes count from 0")
     return axes
 
 
-def make_subject(network: Network, overrides: list[dict], folder: Optional[Path]) -> Subject:
+def make_subject(network: Network, overrides: list[dict], folder: Path | None) -> Subject:
     module = network.module.eval().requires_grad_(False)
     found: dict[str, Declared] = {}
     template = {}

@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def _as_array(data: bytes, dtype: str, shape: list[int]) -> np.ndarray:
 
 
 class Client:
-    def __init__(self, log: Path, cwd: Optional[Path] = None):
+    def __init__(self, log: Path, cwd: Path | None = None):
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._inbox, self._outbox = os.memfd_create("inbox"), os.memfd_create("outbox")
@@ -88,7 +87,7 @@ class Client:
             raise WorkerError(reply["error"])
         return reply["ok"]
 
-    def put(self, arrays: dict[str, np.ndarray], dtypes: Optional[dict[str, str]] = None) -> list[dict]:
+    def put(self, arrays: dict[str, np.ndarray], dtypes: dict[str, str] | None = None) -> list[dict]:
         """Places arrays into the inbox. `dtypes` names those whose dtype NumPy lacks (bfloat16 given as uint16)."""
         described, end, parts = [], 0, []
         for name, array in arrays.items():
@@ -104,7 +103,7 @@ class Client:
             os.pwrite(self._inbox, data, offset)
         return described
 
-    def get(self, described: Optional[list[dict]]) -> dict[str, np.ndarray]:
+    def get(self, described: list[dict] | None) -> dict[str, np.ndarray]:
         arrays = {}
         for entry in described or []:
             assert entry["offset"] % _ALIGNMENT == 0

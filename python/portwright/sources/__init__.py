@@ -6,12 +6,12 @@
     names() -> list[str]         all names, or as many as are worth completing and suggesting
     build(name, config) -> Network
 
-`build` makes the module with random weights and without a download; the random generators are seeded already. An unknown
-name is a LookupError. `config` is a dict of overrides, empty unless a caller has some. Import the library inside
-functions: a plugin is loaded just to list it.
+`build` makes the module with random weights and without a download; the random generators are seeded already. An
+unknown name is a LookupError. `config` is a dict of overrides, empty unless a caller has some. Import the library
+inside functions: a plugin is loaded just to list it.
 
-Plugins outside Portwright are entry points of the group "portwright.sources", whose name is the plugin's and whose value
-is the module:
+Plugins outside Portwright are entry points of the group "portwright.sources", whose name is the plugin's and whose
+value is the module:
 
     [project.entry-points."portwright.sources"]
     mylib = "mylib.portwright_source"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +24,13 @@ _folders: list[Path] = []
 
 
 def _in(folder: Path, module: ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
-    return bool(file) and Path(file).absolute().is_relative_to(folder) and not is_library(file)
+    file = getattr(module, "__file__", None)  # some libraries make up relative ones
+    return bool(file) and os.path.isabs(file) and Path(file).is_relative_to(folder) and not is_library(file)
 
 
 def user_files(folder: Path) -> list[Path]:
     """The files below a folder that have been imported."""
-    return sorted({Path(m.__file__).absolute() for m in list(sys.modules.values()) if _in(folder, m)})
+    return sorted({Path(m.__file__) for m in list(sys.modules.values()) if _in(folder, m)})
 
 
 def _forget_earlier() -> None:
@@ -51,7 +52,9 @@ def load_module(file: Path, code: str, stage: str) -> ModuleType:
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_of_{file.parent.name}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise Failure("usage", code, f"{file} is not a Python file", stage=stage, where=str(file), hint="name a .py file")
+        raise Failure(
+            "usage", code, f"{file} is not a Python file", stage=stage, where=str(file), hint="name a .py file"
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with guarded(stage, code, "input"):
@@ -125,7 +128,9 @@ def by_parameter(module, inputs: Any) -> dict[str, Any]:
             named[parameter.name] = values.pop(0)
     if values:
         text = f"there are {len(values)} more example inputs than {type(module).__name__}.forward() has parameters"
-        raise Failure("input", "factory_failed", text, hint="give them in the order of forward()'s parameters, or as a dict")
+        raise Failure(
+            "input", "factory_failed", text, hint="give them in the order of forward()'s parameters, or as a dict"
+        )
     return named
 
 

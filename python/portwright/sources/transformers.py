@@ -18,9 +18,15 @@ EXAMPLES = ("bert-base", "distilbert@text-classification", "gpt2", "llama-small"
 ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "albert-base": ("albert", {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}),
     "bert-base": ("bert", {}),
-    "bert-small": ("bert", {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}),
+    "bert-small": (
+        "bert",
+        {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024},
+    ),
     "distilbert-base": ("distilbert", {}),
-    "electra-base": ("electra", {"embedding_size": 768, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}),
+    "electra-base": (
+        "electra",
+        {"embedding_size": 768, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
+    ),
     "llama-small": (
         "llama",
         {
@@ -87,7 +93,9 @@ def _class_of(task: str, config):
     if task and task not in TASKS:
         from portwright.sources import close_matches
 
-        raise Failure("usage", "bad_source", f"transformers has no task '{task}'", hint=close_matches(task, sorted(TASKS)))
+        raise Failure(
+            "usage", "bad_source", f"transformers has no task '{task}'", hint=close_matches(task, sorted(TASKS))
+        )
     if task:
         return getattr(transformers, TASKS[task])
     seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
@@ -123,7 +131,9 @@ def build(name: str, config: dict) -> Network:
     settings = _configuration(name, config)
     factory = _class_of(task, settings)
     if type(settings) not in factory._model_mapping:
-        raise Failure("usage", "bad_source", f"transformers has no {factory.__name__} for '{name}'", hint="choose another @task")
+        raise Failure(
+            "usage", "bad_source", f"transformers has no {factory.__name__} for '{name}'", hint="choose another @task"
+        )
     _check_size(factory, settings)
     module = factory.from_config(settings).float()
     inputs, dynamic = _inputs(module, settings)
@@ -157,7 +167,11 @@ def _inputs(module, config) -> tuple[dict[str, Any], list[Axis]]:
 
     parameters = inspect.signature(module.forward).parameters
     main = module.main_input_name
-    decoder = {"decoder_input_ids": _tokens(config)} if "decoder_input_ids" in parameters and config.is_encoder_decoder else {}
+    decoder = (
+        {"decoder_input_ids": _tokens(config)}
+        if "decoder_input_ids" in parameters and config.is_encoder_decoder
+        else {}
+    )
     decoder_axes = _text_axes(list(decoder), "target", False, _longest(config))
     if main == "pixel_values" or "pixel_values" in parameters and hasattr(config, "vision_config"):
         text = {"input_ids": _tokens(config)} if "input_ids" in parameters else {}
@@ -170,7 +184,9 @@ def _inputs(module, config) -> tuple[dict[str, Any], list[Axis]]:
         return {"input_features": Input((1, getattr(config, "num_mel_bins", 80), frames)), **decoder}, decoder_axes
     if main != "input_ids":
         hint = "write a factory that gives its example inputs (path/to/file.py:factory), or give --input"
-        raise Failure("usage", "bad_source", f"no inputs are known for {type(module).__name__} (it takes '{main}')", hint=hint)
+        raise Failure(
+            "usage", "bad_source", f"no inputs are known for {type(module).__name__} (it takes '{main}')", hint=hint
+        )
     tokens = {"input_ids": _tokens(config)}
     if decoder:
         return {**tokens, **decoder}, _text_axes(["input_ids"], "sequence", False, _longest(config)) + decoder_axes
