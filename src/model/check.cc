@@ -1,5 +1,7 @@
 // Validity: ONNX's checker, strict inference with and without the declared shapes, and lints.
 #include <onnx/checker.h>
+#include <onnx/common/constants.h>
+#include <onnx/defs/schema.h>
 
 #include <algorithm>
 #include <exception>
@@ -202,6 +204,22 @@ std::vector<Finding> check_channels(const onnx::GraphProto& graph, const Inferre
   return out;
 }
 
+// ONNX's checker takes a version that does not exist yet for the newest that it knows.
+std::vector<Finding> check_opsets(const onnx::ModelProto& proto) {
+  const auto& known = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+  std::vector<Finding> out;
+  for (const auto& import : proto.opset_import()) {
+    const auto found = known.find(onnx::NormalizeDomain(import.domain()));
+    if (found == known.end() || (import.version() >= 1 && import.version() <= found->second.second)) continue;
+    const std::string domain = import.domain().empty() ? "ai.onnx" : import.domain();
+    out.push_back({Severity::error, "unknown_opset", "",
+                   "there is no opset " + std::to_string(import.version()) + " of " + domain,
+                   "1 to " + std::to_string(found->second.second), std::to_string(import.version()),
+                   "export with an opset that engines know"});
+  }
+  return out;
+}
+
 void append(std::vector<Finding>& to, std::vector<Finding> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
@@ -225,6 +243,7 @@ std::vector<Finding> Model::check() const {
   std::vector<Finding> findings = run_checker(proto);
   append(findings, inference_findings(plain, nodes));
   append(findings, Declarations(proto.graph(), plain).compare());
+  append(findings, check_opsets(proto));
   append(findings, check_channels(proto.graph(), plain));
   const auto is_error = [](const Finding& finding) { return finding.severity == Severity::error; };
   if (std::none_of(findings.begin(), findings.end(), is_error)) {

@@ -253,18 +253,17 @@ class ExternalData {
     if (at != model_.folder.end())
       return bad(tensor, "unsafe_external_data",
                  "leaves the model's folder: '" + location + "' is a link to " + real.string(), kSafe);
+    if (!fs::is_regular_file(real, code))
+      return bad(tensor, "unsafe_external_data", "is no regular file: '" + location + "'", kSafe);
     PW_TRY(stated, state(real));
     return &model_.weights.emplace(plain, std::move(stated)).first->second;
   }
 
  public:
-  // The identity of a regular file.
+  // The identity of a file.
   static Result<WeightFile> state(const fs::path& path) {
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) return fail(file_error("load", "cannot_read", path, errno));
-    if (!S_ISREG(info.st_mode))
-      return fail(
-          load_error("unsafe_external_data", path.string() + " is not a regular file", path, "data must be a file"));
     return WeightFile{path, static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_ino),
                       static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
   }

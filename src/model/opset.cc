@@ -1,6 +1,7 @@
 // Another opset, by the ONNX library's version converter, which knows only a part of a ModelProto: the rest is carried
 // over.
 #include <onnx/common/constants.h>
+#include <onnx/defs/schema.h>
 #include <onnx/version_converter/convert.h>
 
 #include <algorithm>
@@ -16,6 +17,9 @@ namespace portwright {
 namespace {
 
 Error conversion_error(std::int64_t version, const Model& model, std::string reason) {
+  // The converter's own checks come with file and line of its source.
+  if (const auto check = reason.find("failed: "); check != std::string::npos && reason.find("Assertion") < check)
+    reason.erase(0, check + 8);
   std::replace(reason.begin(), reason.end(), '\n', ' ');
   return {Fault::gate,
           "convert-opset",
@@ -49,6 +53,30 @@ void restore_metadata(const onnx::ModelProto& from, onnx::ModelProto& to) {
   *to.mutable_graph()->mutable_metadata_props() = from.graph().metadata_props();
   *to.mutable_graph()->mutable_quantization_annotation() = from.graph().quantization_annotation();
   *to.mutable_configuration() = from.configuration();
+}
+
+bool equal(const onnx::AttributeProto& a, const onnx::AttributeProto& b) {
+  return a.type() == b.type() && a.i() == b.i() && a.f() == b.f() && a.s() == b.s() &&
+         std::equal(a.ints().begin(), a.ints().end(), b.ints().begin(), b.ints().end());
+}
+
+// Attributes that the older operator does not have, at the value that the newer one has without them: the converter
+// leaves them, and the node is not valid then.
+void drop_defaults(onnx::GraphProto& graph, int from, int to) {
+  for (auto& node : *graph.mutable_node()) {
+    for (auto& attribute : *node.mutable_attribute())
+      if (attribute.has_g()) drop_defaults(*attribute.mutable_g(), from, to);
+    if (!onnx::IsOnnxDomain(node.domain())) continue;
+    const auto* newer = onnx::OpSchemaRegistry::Schema(node.op_type(), from, node.domain());
+    const auto* older = onnx::OpSchemaRegistry::Schema(node.op_type(), to, node.domain());
+    if (newer == nullptr || older == nullptr) continue;
+    for (int i = node.attribute_size() - 1; i >= 0; --i) {
+      const auto known = newer->attributes().find(node.attribute(i).name());
+      if (known != newer->attributes().end() && !older->attributes().contains(known->first) &&
+          equal(known->second.default_value, node.attribute(i)))
+        node.mutable_attribute()->DeleteSubrange(i, 1);
+    }
+  }
 }
 
 // The IR version that came with an opset (the table of ONNX's releases).
@@ -93,6 +121,7 @@ Result<Model> Model::with_opset(std::int64_t version) const {
   try {
     converted = onnx::version_conversion::ConvertVersion(*plain, static_cast<int>(version));
     restore_metadata(*plain, converted);
+    drop_defaults(*converted.mutable_graph(), static_cast<int>(opset()), static_cast<int>(version));
   } catch (const std::exception& problem) {
     return fail(conversion_error(version, *this, problem.what()));
   }

@@ -106,6 +106,6 @@ using TensorRewrite = std::function<Result<Rope>(const Source& source, std::uint
 Result<Rope> rewrite_model(const Source& source, const TensorRewrite& rewrite);
 
 inline constexpr int kMostLevels = 100;
-inline constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
+inline constexpr std::uint64_t kMostMemory = std::uint64_t{2} << 30;
 
 }  // namespace portwright::wire
