@@ -131,14 +131,23 @@ std::string drift_sentence(const Json& drift) {
   return "Against the fp32 truth, " + numbers + ".";
 }
 
+std::string accuracy_clause(const std::string& name, const Json& reference, const Json& target) {
+  const double before = number_from(reference), after = number_from(target), delta = after - before;
+  const std::string change = delta == 0 ? "no difference" : (delta > 0 ? "+" : "") + format_significant(delta);
+  return fmt::format("{} {} on the target, {} on the reference ({})", name, format_significant(after),
+                     format_significant(before), change);
+}
+
+// One metric is a number, several are an object of numbers.
 std::string accuracy_sentence(const Json& accuracy) {
-  const auto reference = real(accuracy, "reference");
-  const auto target = real(accuracy, "target");
-  if (!reference || !target) return "";
-  const double delta = real(accuracy, "delta").value_or(*target - *reference);
-  return fmt::format("Metric of the evaluation: {} on the target, {} on the reference ({}{}).",
-                     format_significant(*target), format_significant(*reference), delta > 0 ? "+" : "",
-                     delta == 0 ? "no difference" : format_significant(delta));
+  const Json& reference = member(accuracy, "reference");
+  const Json& target = member(accuracy, "target");
+  std::string clauses;
+  if (!reference.is_object() && !reference.is_null()) clauses = accuracy_clause("metric", reference, target);
+  if (reference.is_object())
+    for (const auto& [name, value] : reference.items())
+      clauses += (clauses.empty() ? "" : "; ") + accuracy_clause(name, value, member(target, name.c_str()));
+  return clauses.empty() ? "" : "Evaluation: " + clauses + ".";
 }
 
 std::optional<Estimate> estimate(std::optional<double> value, const Json& interval) {
@@ -151,14 +160,21 @@ std::optional<Estimate> estimate(std::optional<double> value, const Json& interv
   return out;
 }
 
+// The target that a remedy belongs to: named, or part of the step's name ("compile:openvino:bf16").
+std::string target_of(const Json& remedy) {
+  const std::string step = text(remedy, "step");
+  const auto colon = step.find(':');
+  return remedy.contains("target") ? text(remedy, "target") : colon == std::string::npos ? "" : step.substr(colon + 1);
+}
+
 std::vector<RemedyRow> read_remedies(const Json& remedies, const std::string& target) {
   std::vector<RemedyRow> rows;
   for (const Json& value : remedies) {
     if (value.is_string())
       rows.push_back({value.get<std::string>(), target, "", ""});
     else
-      rows.push_back({text(value, "name"), value.contains("target") ? text(value, "target") : target,
-                      text(value, "reason"), text(value, "proof")});
+      rows.push_back({text(value, "name"), target.empty() ? target_of(value) : target, text(value, "reason"),
+                      text(value, "proof")});
   }
   return rows;
 }
@@ -172,7 +188,7 @@ void read_engine(const Json& engine, TargetRow& row) {
   row.default_precision = text(engine, "default_precision");
 }
 
-void read_validation(const Json& validate, TargetRow& row) {
+void add_validation(const Json& validate, TargetRow& row) {
   row.criterion = text(validate, "criterion");
   read_engine(member(validate, "engine"), row);
   for (const Json& size : list(validate, "sizes")) {
@@ -210,7 +226,7 @@ TargetRow read_target(const Json& value) {
   TargetRow row;
   row.target = text(value, "target");
   row.verdict = text(value, "verdict");
-  read_validation(member(value, "validate"), row);
+  add_validation(member(value, "validate"), row);
   read_bench(member(value, "bench"), row);
   const Json& speedup = member(value, "speedup_vs_eager");
   row.speedup = speedup.is_object() ? estimate(real(speedup, "ratio"), member(speedup, "ci95"))
@@ -290,6 +306,14 @@ std::string command_text(const Json& command) {
 std::string plural(std::size_t n, const char* word) { return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s"); }
 
 }  // namespace
+
+TargetRow read_validation(const Json& validate) {
+  TargetRow row;
+  row.target = text(validate, "target");
+  row.verdict = text(validate, "verdict");
+  add_validation(validate, row);
+  return row;
+}
 
 std::size_t Record::passed() const {
   return static_cast<std::size_t>(

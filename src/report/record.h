@@ -72,5 +72,7 @@ struct Record {
 };
 
 Record read_record(const Json& port, const std::vector<Json>& issues);
+// Of a `validate` document alone.
+TargetRow read_validation(const Json& validate);
 
 }  // namespace portwright
