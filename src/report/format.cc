@@ -27,7 +27,8 @@ std::string format_error(double value) {
 
 std::string format_significant(double value) {
   if (!std::isfinite(value)) return nonfinite(value);
-  if (value != 0 && (std::fabs(value) < 0.001 || std::fabs(value) >= 1e7)) return fmt::format("{:.2e}", value);
+  if (value == 0) return "0";
+  if (std::fabs(value) < 0.001 || std::fabs(value) >= 1e7) return fmt::format("{:.2e}", value);
   return rounded(value, 3);
 }
 
