@@ -18,12 +18,13 @@ struct Policy {
   double atol = 1e-3;
   std::string precision = "fp32";
 };
-// The one table of defaults, each with its reason, is in verify/policy.cc.
+// The one table of defaults, each with its reason, is in verify/policy.cc. An unknown precision gets those of fp32.
 Policy policy_for(const std::string& precision);
 
 // All of it is taken in one pass over the data. Complex numbers: |.| is the modulus.
 // Elements where either side is NaN or Inf are counted in `nonfinite` and left out of the error metrics; they are out
-// of tolerance unless both sides hold the same NaN or the same Inf.
+// of tolerance unless both sides hold a NaN or the same Inf. When shapes or dtypes differ, or a side has no such output,
+// nothing is computed: the metrics are NaN and all elements count as out of tolerance.
 struct OutputMetrics {
   std::string name;
   Verdict verdict = Verdict::not_run;
@@ -53,8 +54,9 @@ struct Comparison {
   std::vector<OutputMetrics> outputs;
 };
 
-// Outputs are matched by name; when no name matches and the counts agree, by position. `threads` 0: all cores for
-// large tensors.
+// Outputs are matched by name; when no name matches and the counts agree, by position. Passed when all outputs are;
+// vacuous when that holds and there was not one element to compare. A constant output is only marked: whether it makes a
+// pass vacuous is validate's to say. `threads` 0: all cores for large tensors; the result does not depend on it.
 Comparison compare(const Tensors& actual, const Tensors& reference, const Policy& policy, int threads = 0);
 OutputMetrics compare_output(const std::string& name, const Tensor& actual, const Tensor& reference,
                              const Policy& policy, int threads = 0);

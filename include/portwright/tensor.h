@@ -1,6 +1,7 @@
 // Tensors: a dtype, a shape and shared bytes. Copying a Tensor shares its bytes; clone() copies them.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -75,10 +76,22 @@ struct NamedTensor {
 using Tensors = std::vector<NamedTensor>;
 const Tensor* find(const Tensors& tensors, std::string_view name);
 
-// float <-> half conversions, round to nearest even, for whole arrays and single values.
-float half_to_float(std::uint16_t bits);
+// float <-> half conversions, round to nearest even. Those to float are exact, and without branches, so that compilers
+// vectorise loops over them.
+inline float half_to_float(std::uint16_t bits) {
+  const std::uint32_t moved = (bits & 0x7FFFU)
+                              << 13;  // exponent and mantissa in float's place, the exponent still biased by 15
+  const std::uint32_t exponent = moved & 0x0F800000;
+  const std::uint32_t normal = moved + (112U << 23);
+  const std::uint32_t special = moved | 0x7F800000;  // Inf and NaN
+  const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(moved + (113U << 23)) - 0x1p-14F);
+  const std::uint32_t magnitude = exponent == 0x0F800000 ? special : exponent == 0 ? subnormal : normal;
+  return std::bit_cast<float>(magnitude | (bits & 0x8000U) << 16);
+}
+inline float bfloat16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 std::uint16_t float_to_half(float value);
-float bfloat16_to_float(std::uint16_t bits);
 std::uint16_t float_to_bfloat16(float value);
 // A tensor with another float dtype and the same values, rounded to nearest even. Float dtypes only.
 Tensor converted(const Tensor& tensor, Dtype to);
