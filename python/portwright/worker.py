@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import threading
+import time
 
 from portwright.channel import SOCKET, Channel, Inbox, Outbox
 from portwright.failures import Failure, Kind, describe
@@ -65,7 +66,11 @@ class Worker:
     def serve(self) -> None:
         while (message := self._channel.receive()) is not None:
             self._request = message.get("id")
-            self._channel.send({"id": self._request, **self._answer(message)})
+            started = time.perf_counter()
+            answer = self._answer(message)
+            how = f"failed: {answer['error']['message']}" if "error" in answer else "done"
+            print(f"{message.get('op')}: {how} in {time.perf_counter() - started:.3f} s", file=sys.stderr)
+            self._channel.send({"id": self._request, **answer})
             sys.stdout.flush()
             sys.stderr.flush()
 

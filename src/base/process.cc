@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -335,6 +336,18 @@ std::size_t Worker::peak_memory() const { return state_->peak; }
 void Worker::set_limits(WorkerLimits limits) { state_->command.limits = limits; }
 const fs::path& Worker::log() const { return state_->command.log; }
 
+namespace {
+
+// A worker's standard error is its log: one line for each request.
+void log_request(const Json& request, const Json& reply, Clock::time_point started) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  const bool failed = reply.contains("error");
+  std::fprintf(stderr, "%s: %s in %.3f s%s%s\n", request.value("op", std::string()).c_str(), failed ? "failed" : "done",
+               seconds, failed ? ": " : "", failed ? reply["error"].value("message", std::string()).c_str() : "");
+}
+
+}  // namespace
+
 Status serve(const std::function<Result<Json>(std::string_view, const Json&, WorkerBoxes&)>& handler) {
   PW_TRY(inbox, SharedMemory::attach(kInboxFd));
   PW_TRY(outbox, SharedMemory::attach(kOutboxFd));
@@ -343,6 +356,7 @@ Status serve(const std::function<Result<Json>(std::string_view, const Json&, Wor
     PW_TRY(request, read_frame(kSocketFd));
     if (!request) return {};
     Json reply{{"id", request->value("id", std::uint64_t{0})}};
+    const auto started = Clock::now();
     try {
       auto result = handler(request->value("op", std::string()), *request, boxes);
       if (result)
@@ -354,6 +368,7 @@ Status serve(const std::function<Result<Json>(std::string_view, const Json&, Wor
     } catch (const std::exception& e) {
       reply["error"] = to_json({Fault::defect, "worker", "exception", e.what(), "", "", ""});
     }
+    log_request(*request, reply, started);
     PW_CHECK(write_frame(kSocketFd, reply));
   }
 }

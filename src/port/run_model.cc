@@ -103,7 +103,14 @@ Status Run::validate_model() {
 Result<StepResult> Run::validate_model_body() {
   StepResult step;
   std::string file = "model.onnx";
-  PW_TRY(validation, validate_plainly(file));
+  auto first = validate_plainly(file);
+  if (!first && !find_step("check")->passed() && first.error().fault == Fault::gate) {  // check has told why already
+    step.verdict = Verdict::invalid_model;
+    step.result = Json{{"error", to_json(first.error())}, {"model", file}};
+    return step;
+  }
+  if (!first) return fail(first.error());
+  Validation& validation = *first;
   if (validation.verdict != Verdict::passed && validation.verdict != Verdict::vacuous) {
     explain_model(step, validation, file);
     if (options_.remedies && needs_torch() && try_other_exporter(step, validation, file)) step.made.emplace_back(file);
@@ -165,12 +172,16 @@ void Run::explain_model(StepResult& step, const Validation& validation, const st
     issue.symptom = "right at the example's size, not at others: " + failing_sizes(validation);
     issue.cause = "a size of the example is frozen into the graph";
     issue.fix = "compute the size from the tensor's own shape instead of a Python number";
+    for (const auto& assumed : find_step("export")->result().value("assumptions", Json::array())) {
+      issue.cause = "the exporter took for granted that " + assumed.value("condition", std::string());
+      issue.where["line"] = assumed.value("where", std::string());
+      break;
+    }
     if (model)
       if (const auto literal = model->literal_sizes(inputs_.example()); !literal.empty()) {
-        issue.where["node"] = literal.front().node;
         issue.cause = literal.front().message;
         for (const NodeOrigin& node : model->nodes())
-          if (node.node == literal.front().node) issue.where = where_of(node);
+          if (node.node == literal.front().node) issue.where.update(where_of(node));
       }
   } else {
     issue.kind = "export";

@@ -183,6 +183,7 @@ Result<StepResult> Run::copy_onnx() {
                      {"opset_produced", model.opset()},
                      {"ir_version", model.ir_version()},
                      {"dynamic_axes", summary.dynamic_axes},
+                     {"assumptions", Json::array()},
                      {"static_axes", Json::array()}};
   return step;
 }
@@ -220,18 +221,6 @@ Result<StepResult> Run::export_body() {
   step.made = {"model.onnx"};
   for (const char* data : {"model.onnx.data"})
     if (fs::exists(folder_ / data)) step.made.push_back(data);
-  for (const std::string& axis : exported->static_axes) {
-    Issue issue{"export",
-                "",
-                "shape",
-                "the dynamic axis " + axis + " came out static",
-                "the exporter specialised it to the example's size",
-                "look for Python code that branches on this size",
-                "open",
-                Json{{"tensor", axis}},
-                Json::object()};
-    step.issues.push_back(std::move(issue));
-  }
   if (exported->opset_asked && *exported->opset_asked != exported->opset_produced)
     step.issues.push_back(
         {"export", "", "export",

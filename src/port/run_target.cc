@@ -153,7 +153,13 @@ Status Run::port_target(Lane& lane) {
 Result<StepResult> Run::compile_body(Lane& lane) {
   StepResult step;
   PW_CHECK(lower_opset(lane, step));
-  PW_CHECK(compile_first(lane, step));
+  if (auto compiled = compile_first(lane, step); !compiled) {
+    if (model_right_ || lane.target.engine == "torch" || compiled.error().fault != Fault::gate)
+      return fail(compiled.error());
+    step.verdict = verdict_of(compiled.error());  // the exported model is to blame, and its own step has said so
+    step.result["error"] = to_json(compiled.error());
+    return step;
+  }
   PW_CHECK(put_weights_in_graph(lane, step));
   const EngineInfo& info = lane.session->info();
   if (!lane.target.reduced() && !info.default_precision.empty() && info.default_precision != "fp32")
@@ -263,7 +269,7 @@ Status Run::put_weights_in_graph(Lane& lane, StepResult& step) {
     note("compile:" + lane.target.text, "storing weights in " + lane.target.precision);
     PW_TRY(model, Model::load(folder_ / lane.configuration.model));
     const std::string file = "model." + lane.target.precision + "-weights.onnx";
-    PW_TRY(rounded, model.with_weights_rounded(*dtype, folder_ / file));
+    PW_CHECK(model.with_weights_rounded(*dtype, folder_ / file));
     const std::string before = std::exchange(lane.configuration.model, file);
     if (auto session = open(lane, true)) {
       lane.session = std::move(*session);

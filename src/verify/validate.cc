@@ -124,7 +124,8 @@ class Validator {
     auto metrics = compared(size, example, result);
     if (!metrics) {
       result.error = metrics.error();
-      result.verdict = verdict_of(*result.error);
+      // A model that refuses an input of a size that it was to take is wrong at that size.
+      result.verdict = result.error->code == "bad_input" ? Verdict::mismatch : verdict_of(*result.error);
       return result;
     }
     result.metrics = std::move(*metrics);
@@ -148,7 +149,10 @@ class Validator {
   void find_noise_floor(const Case& question, const Tensors& truth) {
     auto exact = reference_(question, "fp64");
     if (!exact) return;
-    const Comparison difference = compare(truth, *exact, options_.policy);
+    Tensors widened;
+    for (const auto& [name, tensor] : truth)
+      widened.push_back({name, is_float(tensor.dtype()) ? converted(tensor, Dtype::f64) : tensor});
+    const Comparison difference = compare(widened, *exact, options_.policy);
     NoiseFloor floor;
     floor.method = "the reference in fp32 against fp64";
     for (const OutputMetrics& output : difference.outputs) {

@@ -62,7 +62,8 @@ Json to_json(const ExportResult& result) {
               {"inputs", result.inputs},
               {"outputs", result.outputs},
               {"dynamic_axes", result.dynamic_axes},
-              {"static_axes", result.static_axes}};
+              {"static_axes", result.static_axes},
+              {"assumptions", result.assumptions}};
 }
 
 Result<std::unique_ptr<Source>> Source::open(SourceOptions options) {
@@ -135,6 +136,7 @@ Result<ExportResult> Source::export_onnx(const ExportRequest& request) {
   result.outputs = reply.value("outputs", std::vector<std::string>());
   result.dynamic_axes = reply.value("dynamic_axes", std::vector<std::string>());
   result.static_axes = reply.value("static_axes", std::vector<std::string>());
+  result.assumptions = reply.value("assumptions", Json::array());
   result.seconds = reply.value("seconds", 0.0);
   return result;
 }

@@ -45,6 +45,7 @@ struct ExportResult {
   std::optional<std::int64_t> opset_asked;
   std::int64_t opset_produced = 0, ir_version = 0;
   std::vector<std::string> inputs, outputs, dynamic_axes, static_axes;
+  Json assumptions;  // [{condition, where}]: what the exporter took for granted about dynamic sizes, and the line
   double seconds = 0;
 };
 Json to_json(const ExportResult& result);
