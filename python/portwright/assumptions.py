@@ -19,8 +19,9 @@ import torch
 from portwright.failures import is_framework, pick_line
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-# Through these a truth value of a symbolic size passes on its way from the code that asks for it.
-_PASSAGE = (__file__, *(_TORCH + name for name in ("__init__.py", "fx/experimental/", "_export/non_strict_utils.py")))
+# A Python `if` on a symbolic size enters here (SymBool.__bool__); kernels that ask from C++ do not.
+_ENTRY = _TORCH + "__init__.py"
+_PASSAGE = (__file__, _ENTRY, _TORCH + "fx/experimental/", _TORCH + "_export/non_strict_utils.py")
 _SIZE_OF = re.compile(r"^L\['(\w+)'\](.*)\.size\(\)\[(\d+)\]$")
 _KEY = re.compile(r"\[['\"]?(.*?)['\"]?\]")
 _SAMPLES = 64
@@ -110,10 +111,12 @@ def _frames() -> list[tuple[str, int]]:
 
 
 def _asked_directly(frames: list[tuple[str, int]]) -> bool:
-    """Whether the model's own code, not the framework's, wanted the value."""
+    """Whether the model's own Python code, not the framework's, wanted the value."""
+    entered = False
     for file, _ in frames:
         if not file.startswith(_PASSAGE):
-            return not is_framework(file)
+            return entered and not is_framework(file)
+        entered = entered or file == _ENTRY
     return False
 
 

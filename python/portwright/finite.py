@@ -1,8 +1,8 @@
 """Where a module run at reduced precision first leaves the finite numbers.
 
 Both runs, exact and reduced, are watched operator by operator. An operator is guilty when its inputs are finite,
-its output is not, and the same operator of the exact run (the n-th call of that name) stayed finite: a mask that is meant to
-be -inf is no fault.
+its output is not, and the same operator of the exact run (the n-th call of that name) stayed finite: a mask that is
+meant to be -inf is no fault.
 """
 
 from __future__ import annotations

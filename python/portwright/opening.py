@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from portwright import sources
@@ -34,14 +34,15 @@ def op_open(worker, request: dict) -> dict:
     worker.note(f"building {request['source']}")
     _seed(request.get("seed", 0))
     with guarded("open", "build_failed", "input"):
-        network, folder, digest = _build(request["source"], request.get("config") or {})
-        subject = make_subject(network, request.get("inputs") or [], folder)
+        built = _build(request["source"], request.get("config") or {})
+        subject = make_subject(built.network, request.get("inputs") or [])
     given = {name: one.tensor for name, one in subject.inputs.items() if one.tensor is not None}
     return {
         "handle": worker.keep(subject),
         "module_class": type(subject.module).__name__,
-        "python_files": _files(folder),
-        "source_digest": digest,
+        "python_files": [str(file) for file in built.files if file.suffix == ".py"],
+        "data_files": [str(file) for file in built.files if file.suffix != ".py"],
+        "source_digest": f"sha256:{built.digest}",
         "parameters": sum(parameter.numel() for parameter in subject.module.parameters()),
         "inputs": [one.to_json() for one in subject.inputs.values()],
         "dynamic": [_axis_json(axis, subject.inputs[axis.input].shape) for axis in subject.dynamic],
@@ -75,7 +76,14 @@ def _axis_json(axis, shape: list[int]) -> dict:
     return entry
 
 
-def _build(source: str, config: dict) -> tuple[Network, Path | None, str]:
+@dataclass
+class _Built:
+    network: Network
+    digest: str  # of everything that decides what is built, the seed aside
+    files: list[Path] = field(default_factory=list)  # the user's, read while building
+
+
+def _build(source: str, config: dict) -> _Built:
     head, separator, name = source.rpartition(":")
     if separator and head.endswith(".py"):
         return _from_file(head, name)
@@ -88,17 +96,23 @@ def _build(source: str, config: dict) -> tuple[Network, Path | None, str]:
     return _from_plugin(plugin, name, config)
 
 
-def _from_file(path: str, factory: str) -> tuple[Network, Path, str]:
+def _from_file(path: str, factory: str) -> _Built:
+    from portwright.reading import files_read
     from portwright.sources import python_file
 
-    network, file = python_file.build(path, factory)
+    with files_read() as read:
+        network, file = python_file.build(path, factory)
+    files = sorted({file, *python_file.user_files(file.parent), *read})
     digest = hashlib.sha256(f"{file.name}:{factory}\n".encode())
-    for used in python_file.user_files(file.parent):
-        digest.update(f"{used.relative_to(file.parent)}\n".encode() + used.read_bytes())
-    return network, file.parent, f"sha256:{digest.hexdigest()}"
+    for used in files:
+        digest.update(f"{used.name}\n".encode())
+        with open(used, "rb") as stream:
+            while part := stream.read(1 << 20):
+                digest.update(part)
+    return _Built(network, digest.hexdigest(), files)
 
 
-def _from_plugin(plugin_name: str, name: str, config: dict) -> tuple[Network, None, str]:
+def _from_plugin(plugin_name: str, name: str, config: dict) -> _Built:
     plugin = sources.find(plugin_name)
     with guarded("open", "build_failed", "input"):
         try:
@@ -111,10 +125,4 @@ def _from_plugin(plugin_name: str, name: str, config: dict) -> tuple[Network, No
             raise Failure("usage", "bad_source", f"{plugin_name} has no model '{name}'", hint=hint) from error
     packages = {package: version(package) for package in plugin.PACKAGES}
     text = json.dumps([plugin_name, name, packages, dict(network.config)], sort_keys=True, default=str)
-    return network, None, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _files(folder: Path | None) -> list[str]:
-    from portwright.sources import python_file
-
-    return [str(file) for file in python_file.user_files(folder)] if folder else []
+    return _Built(network, hashlib.sha256(text.encode()).hexdigest())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,7 +57,6 @@ class Subject:
     template: dict[str, Any]
     inputs: dict[str, Declared]
     dynamic: list[Axis]
-    folder: Path | None  # of the user's file
     variants: dict[tuple, torch.nn.Module] = field(default_factory=dict)
     compiled: set[tuple] = field(default_factory=set)  # variants and input shapes that torch.compile has seen
 
@@ -141,7 +139,7 @@ def _checked_axes(axes: list[Axis], inputs: dict[str, Declared]) -> list[Axis]:
     return axes
 
 
-def make_subject(network: Network, overrides: list[dict], folder: Path | None) -> Subject:
+def make_subject(network: Network, overrides: list[dict]) -> Subject:
     module = network.module.eval().requires_grad_(False)
     found: dict[str, Declared] = {}
     template = {}
@@ -160,7 +158,7 @@ def make_subject(network: Network, overrides: list[dict], folder: Path | None) -
     names: list[str] = []
     rebuilt(template, lambda slot: names.append(slot.name))
     inputs = {name: found[name] for name in names}
-    return Subject(module, template, inputs, _checked_axes(network.dynamic, inputs), folder)
+    return Subject(module, template, inputs, _checked_axes(network.dynamic, inputs))
 
 
 def _check_parameters(module, template: dict[str, Any]) -> None:

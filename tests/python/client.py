@@ -47,7 +47,7 @@ def _as_array(data: bytes, dtype: str, shape: list[int]) -> np.ndarray:
 
 
 class Client:
-    def __init__(self, log: Path, cwd: Path | None = None):
+    def __init__(self, log: Path, cwd: Path | None = None, path: list[Path] | None = None):
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._inbox, self._outbox = os.memfd_create("inbox"), os.memfd_create("outbox")
@@ -62,7 +62,7 @@ class Client:
             stdout=self._log,
             stderr=self._log,
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(PYTHON)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [PYTHON, *(path or [])]))},
         )
         for fd in [*wanted.values(), *high.values()]:
             os.close(fd)

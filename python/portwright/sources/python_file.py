@@ -19,7 +19,7 @@ from typing import Any
 from portwright.failures import Failure, existing_file, guarded, is_library
 from portwright.networks import Axis, Network
 
-# Folders whose modules belong to users: they are imported anew each time.
+# Folders whose modules belong to users.
 _folders: list[Path] = []
 
 
@@ -33,28 +33,31 @@ def user_files(folder: Path) -> list[Path]:
     return sorted({Path(m.__file__) for m in list(sys.modules.values()) if _in(folder, m)})
 
 
-def _forget_earlier() -> None:
-    """Drops the modules of files opened before: they may have changed, or be other files of the same name."""
-    for folder in _folders:
-        for name in [name for name, module in sys.modules.items() if name != "__main__" and _in(folder, module)]:
-            del sys.modules[name]
-        if str(folder) in sys.path:
-            sys.path.remove(str(folder))
-    _folders.clear()
+def _forget(file: Path, again: bool) -> None:
+    """Drops modules of users that stand in the way of those beside `file`: of another folder and the same name, or, when
+    everything is to be read `again`, of this folder."""
+    beside = {entry.stem for entry in file.parent.iterdir()}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in beside and any(_in(folder, module) for folder in _folders):
+            if again or not _in(file.parent, module) or name == file.stem:
+                del sys.modules[name]
 
 
-def load_module(file: Path, code: str, stage: str) -> ModuleType:
+def load_module(file: Path, code: str, stage: str, again: bool = False) -> ModuleType:
     """Imports a file with its own folder on sys.path. What it raises becomes a Failure with that code."""
-    _forget_earlier()
-    _folders.append(file.parent)
+    if file.suffix != ".py":
+        raise Failure(
+            "usage", code, f"{file.name} is not a Python file", stage=stage, where=str(file), hint="name a .py file"
+        )
+    _forget(file, again)
+    if file.parent not in _folders:
+        _folders.append(file.parent)
+    if str(file.parent) in sys.path:
+        sys.path.remove(str(file.parent))
     sys.path.insert(0, str(file.parent))
     importlib.invalidate_caches()
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_of_{file.parent.name}"
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise Failure(
-            "usage", code, f"{file} is not a Python file", stage=stage, where=str(file), hint="name a .py file"
-        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with guarded(stage, code, "input"):
@@ -77,7 +80,9 @@ def function_of(module: ModuleType, file: Path, name: str, code: str, stage: str
 def build(path: str, factory_name: str) -> tuple[Network, Path]:
     """The network that a file's factory makes, and the file."""
     file = existing_file(path, "open")
-    factory = function_of(load_module(file, "factory_failed", "open"), file, factory_name, "bad_source", "open")
+    factory = function_of(
+        load_module(file, "factory_failed", "open", again=True), file, factory_name, "bad_source", "open"
+    )
     with guarded("open", "factory_failed", "input"):
         return _network(factory(), f"{file.name}:{factory_name}"), file
 

@@ -18,11 +18,14 @@ def names() -> list[str]:
 
 
 def build(name: str, config: dict) -> Network:
+    import inspect
+
     import timm
 
     if not timm.is_model(name):
         raise LookupError(name)
     module = timm.create_model(name, pretrained=False, **config)
     shape = timm.data.resolve_data_config({}, model=module)["input_size"]
-    batch = [Axis("x", 0, "batch", 1, 1, _BATCH_MAX)]
-    return Network(module, {"x": Input((1, *shape))}, batch, {"name": name, **config})
+    image = next(iter(inspect.signature(module.forward).parameters))
+    batch = [Axis(image, 0, "batch", 1, 1, _BATCH_MAX)]
+    return Network(module, {image: Input((1, *shape))}, batch, {"name": name, **config})

@@ -31,7 +31,7 @@ def _size(value) -> tuple[int, int]:
     return (pair[0], pair[-1])
 
 
-def _inputs(name: str, kind: str) -> tuple[dict, list[Axis]]:
+def _inputs(name: str, kind: str, parameter: str) -> tuple[dict, list[Axis]]:
     """What each family of models is called with, by the package that its builder lives in."""
     preset, meta = _recipe(name)
     if kind == "detection":
@@ -46,7 +46,7 @@ def _inputs(name: str, kind: str) -> tuple[dict, list[Axis]]:
         shape = (1, 3, *_size(preset.resize_size))
     else:
         shape = (1, 3, *_size(preset.crop_size))
-    return {"x": Input(shape)}, [Axis("x", 0, "batch", 1, 1, _BATCH_MAX)]
+    return {parameter: Input(shape)}, [Axis(parameter, 0, "batch", 1, 1, _BATCH_MAX)]
 
 
 def build(name: str, config: dict) -> Network:
@@ -62,5 +62,5 @@ def build(name: str, config: dict) -> Network:
         offline["weights_backbone"] = None
     module = builder(**offline, **config)
     family = builder.__module__.split(".")[2]
-    inputs, dynamic = _inputs(name, family)
+    inputs, dynamic = _inputs(name, family, next(iter(inspect.signature(module.forward).parameters)))
     return Network(module, inputs, dynamic, {"name": name, **config})

@@ -98,11 +98,11 @@ def _class_of(task: str, config):
         )
     if task:
         return getattr(transformers, TASKS[task])
-    seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
-    masked = transformers.AutoModelForMaskedLM
     kind = type(config)
-    if kind in seq2seq._model_mapping:
-        return seq2seq
+    for seq2seq in (transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq):
+        if kind in seq2seq._model_mapping:
+            return seq2seq
+    causal, masked = transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM
     # A model that only ever predicts the next token is of no use without that head.
     return causal if kind in causal._model_mapping and kind not in masked._model_mapping else transformers.AutoModel
 
