@@ -56,7 +56,8 @@ struct Comparison {
 
 // Outputs are matched by name; when no name matches and the counts agree, by position. Passed when all outputs are;
 // vacuous when that holds and there was not one element to compare. A constant output is only marked: whether it makes a
-// pass vacuous is validate's to say. `threads` 0: all cores for large tensors; the result does not depend on it.
+// pass vacuous is validate's to say. `threads` 0: all cores for large tensors; the result does not depend on it. Tensors
+// may be unaligned (map_npz).
 Comparison compare(const Tensors& actual, const Tensors& reference, const Policy& policy, int threads = 0);
 OutputMetrics compare_output(const std::string& name, const Tensor& actual, const Tensor& reference,
                              const Policy& policy, int threads = 0);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.h"
+
 namespace portwright {
 namespace {
 
@@ -195,6 +197,14 @@ void transpose(const std::byte* from, std::byte* to, const Shape& shape, std::si
   }
 }
 
+void copy(std::span<const std::byte> from, std::span<std::byte> to) {
+  constexpr std::size_t kPiece = 4 << 20;
+  in_parallel((from.size() + kPiece - 1) / kPiece, 0, [&](std::size_t i) {
+    const auto piece = from.subspan(i * kPiece, std::min(kPiece, from.size() - i * kPiece));
+    std::memcpy(to.data() + i * kPiece, piece.data(), piece.size());
+  });
+}
+
 }  // namespace
 
 Result<NpyHeader> read_npy_header(const ReadBytes& read) {
@@ -250,7 +260,7 @@ Tensor native_layout(const NpyHeader& header, std::span<const std::byte> data) {
   if (header.fortran_order && header.shape.size() > 1)
     transpose(data.data(), out.data(), header.shape, width, tensor.count());
   else
-    std::memcpy(out.data(), data.data(), data.size());
+    copy(data, out);
   if (header.big_endian) swap_bytes(out, is_complex(header.dtype) ? width / 2 : width);
   return tensor;
 }

@@ -82,14 +82,18 @@ using ZipFile = std::unique_ptr<zip_file_t, decltype(&zip_fclose)>;
 
 class Reader {
  public:
-  static Result<Tensors> read(const fs::path& file, const NpzLimits& limits) {
+  static Result<Tensors> read(const fs::path& file, const NpzLimits& limits, bool any_alignment) {
     PW_TRY(mapping, Mapping::open(file));
-    return Reader(file, limits, std::move(mapping)).read_all();
+    return Reader(file, limits, any_alignment, std::move(mapping)).read_all();
   }
 
  private:
-  Reader(const fs::path& file, const NpzLimits& limits, std::shared_ptr<const Mapping> mapping)
-      : file_(file), budget_(limits.max_bytes), limit_(limits.max_bytes), mapping_(std::move(mapping)) {
+  Reader(const fs::path& file, const NpzLimits& limits, bool any_alignment, std::shared_ptr<const Mapping> mapping)
+      : file_(file),
+        budget_(limits.max_bytes),
+        limit_(limits.max_bytes),
+        any_alignment_(any_alignment),
+        mapping_(std::move(mapping)) {
     tape_.bytes = mapping_->bytes();
   }
 
@@ -201,7 +205,7 @@ class Reader {
     const auto data = entry.subspan(header.header_bytes);
     const std::size_t component = size_of(header.dtype) / (is_complex(header.dtype) ? 2 : 1);
     const bool as_it_is = !header.big_endian && (!header.fortran_order || header.shape.size() < 2) &&
-                          reinterpret_cast<std::uintptr_t>(data.data()) % component == 0;
+                          (any_alignment_ || reinterpret_cast<std::uintptr_t>(data.data()) % component == 0);
     if (!as_it_is) return allocated(name, [&] { return native_layout(header, data); });
     return Tensor::view(header.dtype, header.shape, const_cast<std::byte*>(data.data()), mapping_);
   }
@@ -245,6 +249,7 @@ class Reader {
   const fs::path& file_;
   std::size_t budget_;  // bytes that the arrays still to come may take
   const std::size_t limit_;
+  const bool any_alignment_;
   std::shared_ptr<const Mapping> mapping_;
   Tape tape_;
   Zip zip_{nullptr, zip_discard};
@@ -416,7 +421,9 @@ Status check_names(const Tensors& tensors, const fs::path& file) {
 
 }  // namespace
 
-Result<Tensors> read_npz(const fs::path& file, const NpzLimits& limits) { return Reader::read(file, limits); }
+Result<Tensors> read_npz(const fs::path& file, const NpzLimits& limits) { return Reader::read(file, limits, false); }
+
+Result<Tensors> map_npz(const fs::path& file, const NpzLimits& limits) { return Reader::read(file, limits, true); }
 
 Status write_npz(const fs::path& file, const Tensors& tensors) {
   PW_CHECK(check_names(tensors, file));

@@ -21,8 +21,8 @@ Result<ExitCode> compare_files(Console& console, const CompareOptions& options) 
   const auto progress = console.progress();
   progress->now("comparing " + options.actual + " with " + options.reference);
   PW_TRY(limits, policy(options.tolerance, options.precision));
-  PW_TRY(actual, read_npz(options.actual));
-  PW_TRY(reference, read_npz(options.reference));
+  PW_TRY(actual, map_npz(options.actual));
+  PW_TRY(reference, map_npz(options.reference));
   const Comparison comparison = compare(actual, reference, limits, options.threads);
   Json out = document("compare");
   out.update(to_json(comparison));

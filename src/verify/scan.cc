@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -40,19 +41,23 @@ template <class RawType, class NumberType>
 struct Elements {
   using Raw = RawType;
   using Number = NumberType;
-  static constexpr bool kAsTheyAre = std::is_same_v<Raw, Number>;
 
-  static const Raw* raw(const Tensor& tensor) { return reinterpret_cast<const Raw*>(tensor.bytes().data()); }
-  static Number at(const Tensor& tensor, std::size_t i) { return static_cast<Number>(raw(tensor)[i]); }
-  // n elements as numbers: where they lie, or in `scratch`.
+  // Elements may lie at any address: tensors that are views of a file need not be aligned.
+  static Number at(const Tensor& tensor, std::size_t i) {
+    Raw raw;
+    std::memcpy(&raw, tensor.bytes().data() + i * sizeof(Raw), sizeof(Raw));
+    return static_cast<Number>(raw);
+  }
+  // n elements as numbers: where they lie, if that will do, else in `scratch`.
   static const Number* block(const Tensor& tensor, std::size_t first, std::size_t n, Number* scratch) {
-    const Raw* from = raw(tensor) + first;
-    if constexpr (kAsTheyAre) {
-      return from;
+    const std::byte* from = tensor.bytes().data() + first * sizeof(Raw);
+    if constexpr (std::is_same_v<Raw, Number>) {
+      if (reinterpret_cast<std::uintptr_t>(from) % alignof(Raw) == 0) return reinterpret_cast<const Number*>(from);
+      std::memcpy(scratch, from, n * sizeof(Raw));
     } else {
-      for (std::size_t i = 0; i < n; ++i) scratch[i] = static_cast<Number>(from[i]);
-      return scratch;
+      for (std::size_t i = 0; i < n; ++i) scratch[i] = at(tensor, first + i);
     }
+    return scratch;
   }
 };
 
@@ -299,7 +304,7 @@ void scan_block(const Job& job, const typename E::Number* a, const typename E::N
 template <class E>
 Part scan_chunk(const Job& job, std::size_t begin, std::size_t end) {
   using Number = typename E::Number;
-  std::array<Number, E::kAsTheyAre ? 1 : kBlock> actual_scratch, reference_scratch;
+  std::array<Number, kBlock> actual_scratch, reference_scratch;
   const Number first = E::at(job.actual, 0);
   Part part;
   for (std::size_t base = begin; base < end; base += kBlock) {

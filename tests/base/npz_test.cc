@@ -160,6 +160,23 @@ TEST_F(Npz, ElementsAreAlignedInTheFileAndNotCopied) {
   }
 }
 
+TEST_F(Npz, MapsWhatNumpyStoresWithoutACopy) {
+  run_python("base/npz_peer.py", {"write", folder().string()});
+  for (const auto* name : {"stored", "compressed", "fortran"}) {
+    const auto mapped = map_npz(path(std::string(name) + ".npz"));
+    ASSERT_TRUE(mapped) << mapped.error().message;
+    expect_same(*mapped, same_arrays());
+  }
+  const auto mapped = map_npz(path("stored.npz")), read = read_npz(path("stored.npz"));
+  const auto distance = mapped->back().tensor.bytes().data() - mapped->front().tensor.bytes().data();
+  EXPECT_GT(distance, 0);
+  EXPECT_LT(static_cast<std::size_t>(distance), fs::file_size(path("stored.npz"))) << "all lie in one mapping";
+  for (const auto& [name, tensor] : *read)
+    EXPECT_EQ(
+        reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % std::min<std::size_t>(8, size_of(tensor.dtype())),
+        0U);
+}
+
 TEST_F(Npz, TensorsOutliveTheFile) {
   ASSERT_TRUE(write_npz(path("a.npz"), same_arrays()));
   const auto got = read_npz(path("a.npz"));

@@ -1,6 +1,7 @@
 // Runs a Python script of tests/ with the project's interpreter: NumPy as the independent second opinion.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,9 +16,11 @@ namespace portwright {
 // Arguments are plain words and paths without quotes.
 inline std::string run_python(const std::string& script, const std::vector<std::string>& arguments) {
   const std::filesystem::path root = PORTWRIGHT_SOURCE_DIR;
-  std::string command = "'" + (root / ".venv/bin/python").string() + "' '" + (root / "tests" / script).string() + "'";
-  for (const auto& argument : arguments) command += " '" + argument + "'";
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::string command =
+      fmt::format("'{}' '{}'", (root / ".venv/bin/python").string(), (root / "tests" / script).string());
+  for (const auto& argument : arguments) command += fmt::format(" '{}'", argument);
+  command += " 2>&1";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     ADD_FAILURE() << "cannot start " << command;
     return "";
