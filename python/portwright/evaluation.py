@@ -24,26 +24,13 @@ _CODE = "bad_eval"
 
 @dataclass
 class Evaluation:
+    """A dataset in its one pass: inputs are not kept; targets and outputs are, as the metric wants all of them."""
+
     file: Path
     metric: Callable
     samples: Iterator
-    seen: list[Any] = field(default_factory=list)  # inputs; the dataset is iterated once
     targets: list[Any] = field(default_factory=list)
-    next: int = 0
     outputs: dict[str, list[Any]] = field(default_factory=dict)  # by run
-
-    def advance(self) -> bool:
-        """Reads the next sample of the dataset; False at its end."""
-        try:
-            sample = next(self.samples)
-        except StopIteration:
-            return False
-        if not isinstance(sample, (tuple, list)) or len(sample) != 2:
-            text = f"dataset() of {self.file.name} yields {type(sample).__name__}, not (inputs, target)"
-            raise Failure("input", _CODE, text, where=str(self.file), hint="yield a pair of inputs and target")
-        self.seen.append(sample[0])
-        self.targets.append(sample[1])
-        return True
 
 
 def op_eval_open(worker, request: dict) -> dict:
@@ -59,19 +46,17 @@ def op_eval_open(worker, request: dict) -> dict:
 
 
 def op_eval_next(worker, request: dict) -> dict:
-    """`index` goes back to a sample seen before (or on to the next one), for a second run over the same data."""
     evaluation = worker.held(request["handle"], Evaluation)
-    index: int | None = request.get("index")
-    evaluation.next = evaluation.next if index is None else index
     with guarded("evaluate", _CODE, "input"):
-        while len(evaluation.seen) <= evaluation.next:
-            if not evaluation.advance():
-                if not evaluation.seen:
-                    text = f"dataset() of {evaluation.file.name} yields nothing"
-                    raise Failure("input", _CODE, text, where=str(evaluation.file), hint="yield (inputs, target) pairs")
-                return {"done": True, "inputs": []}
-        named = _named(evaluation, evaluation.seen[evaluation.next], request["input_names"])
-    evaluation.next += 1
+        sample = next(evaluation.samples, None)
+        if sample is None and evaluation.targets:
+            return {"done": True, "inputs": []}
+        if not isinstance(sample, (tuple, list)) or len(sample) != 2:
+            what = "nothing" if sample is None else f"{type(sample).__name__}, not (inputs, target)"
+            text = f"dataset() of {evaluation.file.name} yields {what}"
+            raise Failure("input", _CODE, text, where=str(evaluation.file), hint="yield pairs of inputs and target")
+        named = _named(evaluation, sample[0], request["input_names"])
+        evaluation.targets.append(sample[1])
     return {"done": False, "inputs": worker.outbox.put(named)}
 
 

@@ -29,12 +29,19 @@ def op_forward(worker, request: dict) -> dict:
         request.get("device") or "cpu",
     )
     torch.set_num_threads(request.get("threads") or _ALL_THREADS)
+    _pin_strict_fp32()
     with torch.no_grad(), guarded("forward", "forward_failed"):
         reply: dict = {"nonfinite": run.first_nonfinite()} if request.get("trace_finite") else {}
         made, reply["seconds"], reply["compile_seconds"] = run.timed(request.get("runs") or 1)
         wanted = request.get("outputs", True)
         reply["outputs"] = worker.outbox.put(run.named(made)) if wanted else None
     return reply
+
+
+def _pin_strict_fp32() -> None:
+    """fp32 is fp32: no TF32 or bf16 inside matrix products, whatever the defaults or the user's code say."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def _one_of(value: str, known: list[str], what: str) -> str:

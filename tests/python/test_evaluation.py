@@ -33,16 +33,6 @@ def test_a_whole_evaluation(worker, source):
     assert worker.call("eval_score", handle=handle, run="onnxruntime:fp32")["metrics"]["error"] == 1.0
 
 
-def test_samples_can_be_had_again(worker, source):
-    handle = opened(worker, source)
-    first = worker.call("eval_next", handle=handle, input_names=["x"])
-    assert not first["done"]
-    for index, value in ((2, 2.0), (0, 0.0)):
-        again = worker.call("eval_next", handle=handle, input_names=["x"], index=index)
-        assert worker.get(again["inputs"])["x"].tolist() == [value, value]
-    assert worker.call("eval_next", handle=handle, input_names=["x"], index=3)["done"]
-
-
 @pytest.mark.parametrize(
     "inputs",
     ["(torch.ones(1), np.zeros(2))", "[np.ones(1, np.float32), torch.zeros(2, dtype=torch.float64)]",
@@ -112,6 +102,14 @@ def test_samples_that_do_not_fit(worker, source, failing, inputs, message):
     error = failing(worker, "eval_next", handle=opened(worker, source, inputs), input_names=["x"])
     assert error.code == "bad_eval"
     assert error.message.startswith(message)
+
+
+def test_datasets_that_do_not_fit(worker, source, failing):
+    for body, what in (("return iter(())", "nothing"), ("yield 3", "int, not (inputs, target)")):
+        file = source(f"def dataset():\n    {body}\n\ndef metric(o, t): pass", "data.py")
+        handle = worker.call("eval_open", file=str(file))["handle"]
+        error = failing(worker, "eval_next", handle=handle, input_names=["x"])
+        assert (error.code, error.message) == ("bad_eval", f"dataset() of data.py yields {what}")
 
 
 def test_metrics_that_do_not_fit(worker, source, failing):

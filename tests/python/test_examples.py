@@ -1,4 +1,4 @@
-"""The example sources do what their docstrings say. What engines make of the breaking ones is told in the report's tests."""
+"""The example sources do what their docstrings say."""
 
 import numpy as np
 import onnxruntime

@@ -34,8 +34,8 @@ def user_files(folder: Path) -> list[Path]:
 
 
 def _forget(file: Path, again: bool) -> None:
-    """Drops modules of users that stand in the way of those beside `file`: of another folder and the same name, or, when
-    everything is to be read `again`, of this folder."""
+    """Drops modules of users that stand in the way of those beside `file`: those of another folder and the same name
+    and, when everything is to be read `again`, those of this folder."""
     beside = {entry.stem for entry in file.parent.iterdir()}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in beside and any(_in(folder, module) for folder in _folders):
