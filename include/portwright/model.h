@@ -78,13 +78,15 @@ enum class SaveMode {
 class Model {
  public:
   // Errors (Fault::input): no_such_file, not_onnx, truncated, no_graph, unsafe_external_data (leaves the folder or is a
-  // link out of it), missing_external_data, external_data_out_of_bounds.
+  // link out of it), missing_external_data, external_data_out_of_bounds, and for hostile files too_deep and
+  // structure_too_large. A link to a model is followed first: its data is looked for beside the real file.
   static Result<Model> load(const std::filesystem::path& file);
 
   // What structure() gave, with the weights in `folder`. The same checks as load().
   static Result<Model> from_structure(const std::string& structure, const std::filesystem::path& folder);
 
-  // Streams; never holds weights in memory. Atomic. Errors: cannot_write, too_large (inlined over 2 GB).
+  // Streams; never holds weights in memory. Atomic. Errors: cannot_write, too_large (inlined over 2 GB), and
+  // weights_changed when a file that holds the weights is no longer the one that was loaded.
   Status save(const std::filesystem::path& file, SaveMode mode) const;
 
   // A serialized ModelProto whose large tensors point at external data relative to `folder()`: what engines are fed.
@@ -109,6 +111,7 @@ class Model {
 
   // Float32 weights stored at another precision with a Cast behind each, so that the graph itself carries the loss.
   // The rounded weights are written beside `file`. P is f16 or bf16. Outputs and inputs stay float32.
+  // Errors: bad_precision, opset_too_old (bfloat16 needs opset 13), and those of save().
   Result<Model> with_weights_rounded(Dtype precision, const std::filesystem::path& file) const;
 
   // The same model with every float tensor between nodes (top-level graph) as an additional output.

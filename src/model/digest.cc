@@ -2,42 +2,35 @@
 // place of the data. So it does not matter where the data lies.
 #include "base/digest.h"
 
-#include <map>
+#include <algorithm>
 
-#include "base/files.h"
 #include "model/stream.h"
 
 namespace portwright {
 namespace {
 
-class WeightDigests {
- public:
-  explicit WeightDigests(const Model::Impl& model) : model_(model) {}
-
-  Result<std::string> of(const onnx::TensorProto& tensor) {
-    if (!is_external(tensor)) return digest(std::string_view(tensor.raw_data()));
-    const Placement placement = placement_of(tensor);
-    auto& mapping = mappings_[placement.location];
-    if (!mapping) {
-      PW_TRY(file, model_.weight_file(placement.location));
-      PW_TRY(opened, Mapping::open(file));
-      mapping = opened;
-    }
-    return digest(mapping->bytes().subspan(placement.offset, placement.length));
+// The digests of the data's chunks, one behind another: the same for data in memory and on disk.
+Result<std::string> data_digests(const Model::Impl& model, const onnx::TensorProto& tensor) {
+  std::string out;
+  if (!is_external(tensor)) {
+    for (std::string_view left = tensor.raw_data(); !left.empty(); left.remove_prefix(std::min(left.size(), kChunk)))
+      out += digest(left.substr(0, kChunk));
+    return out;
   }
-
- private:
-  const Model::Impl& model_;
-  std::map<std::string, std::shared_ptr<const Mapping>> mappings_;
-};
+  PW_TRY(range, range_of(model, tensor));
+  PW_CHECK(read_chunks(range, [&](std::span<const std::byte> chunk) -> Status {
+    out += digest(chunk);
+    return {};
+  }));
+  return out;
+}
 
 }  // namespace
 
 Result<std::string> Model::digest() const {
-  WeightDigests digests(*impl_);
   auto rope = with_payloads(impl_->proto, [&](const onnx::TensorProto& tensor) -> Result<std::optional<wire::Rope>> {
     if (!is_external(tensor) && !tensor.has_raw_data()) return std::nullopt;
-    PW_TRY(digested, digests.of(tensor));
+    PW_TRY(digested, data_digests(*impl_, tensor));
     wire::Rope payload;
     payload.add(digested);
     return payload;

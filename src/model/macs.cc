@@ -5,7 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "model/inference.h"
 #include "model/tensors.h"
 #include "model/types.h"
 #include "model/uses.h"
@@ -145,13 +144,9 @@ bool subgraphs_multiply(const onnx::NodeProto& node) {
 
 }  // namespace
 
-std::optional<std::uint64_t> count_macs(const onnx::ModelProto& model) {
-  auto at_one = without_functions(model);
-  if (!at_one) return std::nullopt;
-  fix_symbols(*at_one, symbols_of(*at_one, 1));
-  const Inferred types = infer(*at_one, Declared::kept);
+std::optional<std::uint64_t> count_macs(const onnx::ModelProto& model, const Inferred& types) {
   Macs sum = 0;
-  for (const auto& node : at_one->graph().node()) {
+  for (const auto& node : model.graph().node()) {
     if (!onnx::IsOnnxDomain(node.domain())) continue;
     sum = plus(sum, macs_of(node, types));
     if (!sum || subgraphs_multiply(node)) return std::nullopt;

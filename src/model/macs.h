@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "model/inference.h"
+
 namespace portwright {
 
-// At the declared shapes with every symbol taken as 1; nullopt when a node that multiplies has shapes that inference
-// cannot tell, or lies in a loop or branch whose number of runs is not known.
-std::optional<std::uint64_t> count_macs(const onnx::ModelProto& model);
+// At the shapes of `types`, an inference of `model`, which has no local functions. nullopt when a node that multiplies
+// has shapes that inference cannot tell, or lies in a loop or branch whose number of runs is not known.
+std::optional<std::uint64_t> count_macs(const onnx::ModelProto& model, const Inferred& types);
 
 }  // namespace portwright

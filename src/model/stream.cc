@@ -5,21 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/files.h"
+#include "model/descriptor.h"
 
 namespace portwright {
 namespace fs = std::filesystem;
 namespace {
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 tl::unexpected<Error> ends_early(const fs::path& file) {
   return fail({Fault::input, "save", "weights_changed",
@@ -42,16 +36,26 @@ Status copy_in_kernel(int from, wire::FileRange& left, int to, const fs::path& t
   return {};
 }
 
-Status read_from(int fd, const wire::FileRange& range, const std::function<Status(std::span<const std::byte>)>& use) {
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(range.size, std::uint64_t{1} << 20));
-  for (std::uint64_t done = 0; done < range.size;) {
-    const auto want = std::min<std::uint64_t>(buffer.size(), range.size - done);
-    const ssize_t n = ::pread(fd, buffer.data(), want, static_cast<off_t>(range.offset + done));
+// Fills the buffer, unless the file ends before.
+Status fill(int fd, std::uint64_t offset, std::span<std::byte> buffer, const fs::path& file) {
+  while (!buffer.empty()) {
+    const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(file_error("save", "cannot_read", range.file, errno));
-    if (n == 0) return ends_early(range.file);
-    PW_CHECK(use(std::span(buffer).first(static_cast<std::size_t>(n))));
-    done += static_cast<std::uint64_t>(n);
+    if (n < 0) return fail(file_error("save", "cannot_read", file, errno));
+    if (n == 0) return ends_early(file);
+    offset += static_cast<std::uint64_t>(n);
+    buffer = buffer.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Status read_from(int fd, const wire::FileRange& range, const std::function<Status(std::span<const std::byte>)>& use) {
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(range.size, kChunk));
+  for (std::uint64_t done = 0; done < range.size;) {
+    const auto chunk = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), range.size - done));
+    PW_CHECK(fill(fd, range.offset + done, chunk, range.file));
+    PW_CHECK(use(chunk));
+    done += chunk.size();
   }
   return {};
 }
@@ -65,17 +69,17 @@ Result<wire::FileRange> range_of(const Model::Impl& model, const onnx::TensorPro
 }
 
 Status read_chunks(const wire::FileRange& range, const std::function<Status(std::span<const std::byte>)>& use) {
-  const Descriptor from{::open(range.file.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (from.fd < 0) return fail(file_error("save", "cannot_read", range.file, errno));
-  return read_from(from.fd, range, use);
+  const Descriptor from(::open(range.file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (from.get() < 0) return fail(file_error("save", "cannot_read", range.file, errno));
+  return read_from(from.get(), range, use);
 }
 
 Result<std::uint64_t> append_range(const wire::FileRange& range, int fd, const fs::path& target) {
-  const Descriptor from{::open(range.file.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (from.fd < 0) return fail(file_error("save", "cannot_read", range.file, errno));
+  const Descriptor from(::open(range.file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (from.get() < 0) return fail(file_error("save", "cannot_read", range.file, errno));
   wire::FileRange left = range;
-  PW_CHECK(copy_in_kernel(from.fd, left, fd, target));
-  PW_CHECK(read_from(from.fd, left, [&](std::span<const std::byte> bytes) { return write_all(fd, bytes, target); }));
+  PW_CHECK(copy_in_kernel(from.get(), left, fd, target));
+  PW_CHECK(read_from(from.get(), left, [&](std::span<const std::byte> bytes) { return write_all(fd, bytes, target); }));
   return range.size;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "model/impl.h"
 #include "model/tensors.h"
@@ -16,7 +17,9 @@ namespace portwright {
 // The bytes of an external tensor; error weights_changed.
 Result<wire::FileRange> range_of(const Model::Impl& model, const onnx::TensorProto& tensor);
 
-// Calls `use` with the bytes of a range, chunk by chunk. Error weights_changed when the file ends before.
+inline constexpr std::size_t kChunk = std::size_t{1} << 20;
+// Calls `use` with the bytes of a range, kChunk at a time and the rest at last. Error weights_changed when the file
+// ends before.
 Status read_chunks(const wire::FileRange& range, const std::function<Status(std::span<const std::byte>)>& use);
 
 // Appends a range of a file to `fd`; within the kernel where the file systems can. `target` names the file in errors.

@@ -1,7 +1,6 @@
 // What `inspect` says: read off the structure, weights untouched.
-#include <algorithm>
-
 #include "model/impl.h"
+#include "model/inference.h"
 #include "model/lint.h"
 #include "model/macs.h"
 #include "model/tensors.h"
@@ -39,6 +38,19 @@ std::vector<std::string> dynamic_axes_of(const std::vector<ValueInfo>& inputs) {
   return out;
 }
 
+// What takes an inference: at the declared shapes, with every symbol taken as 1.
+void add_inferred(const onnx::ModelProto& proto, ModelSummary& out) {
+  auto flat = without_functions(proto);
+  if (!flat) {
+    out.oddities = oddities_of(lint(proto, infer(proto, Declared::kept)));
+    return;
+  }
+  fix_symbols(*flat, symbols_of(*flat, 1));
+  const Inferred types = infer(*flat, Declared::kept);
+  out.macs = count_macs(*flat, types);
+  out.oddities = oddities_of(lint(proto, types));
+}
+
 }  // namespace
 
 ModelSummary Model::summary() const {
@@ -50,9 +62,8 @@ ModelSummary Model::summary() const {
   out.ir_version = ir_version();
   count_operators(proto.graph(), out);
   count_weights(proto.graph(), out);
-  out.macs = count_macs(proto);
   out.dynamic_axes = dynamic_axes_of(out.inputs);
-  out.oddities = oddities_of(lint(proto, infer(proto, Declared::kept)));
+  add_inferred(proto, out);
   out.producer = proto.producer_name() + (proto.producer_version().empty() ? "" : " " + proto.producer_version());
   return out;
 }

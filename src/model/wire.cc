@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/files.h"
+#include "model/descriptor.h"
 
 namespace portwright::wire {
 namespace {
@@ -26,14 +27,11 @@ Error truncated(const std::string& message) {
 }  // namespace
 
 struct Source::File {
-  int fd = -1;
+  Descriptor fd;
   std::filesystem::path path;
   std::uint64_t begin = 0;  // of the window
   std::size_t filled = 0;
   std::array<char, kWindow> window;
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
   Status fill(std::uint64_t offset);
 };
 
@@ -41,7 +39,7 @@ Status Source::File::fill(std::uint64_t offset) {
   begin = offset;
   filled = 0;
   while (filled < kWindow) {
-    const ssize_t n = ::pread(fd, window.data() + filled, kWindow - filled, static_cast<off_t>(offset + filled));
+    const ssize_t n = ::pread(fd.get(), window.data() + filled, kWindow - filled, static_cast<off_t>(offset + filled));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(file_error("load", "cannot_read", path, errno));
     if (n == 0) break;
@@ -56,10 +54,10 @@ Source::Source(std::shared_ptr<File> file) : file_(std::move(file)) {}
 Result<Source> Source::open(const std::filesystem::path& path) {
   auto file = std::make_shared<File>();
   file->path = path;
-  file->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file->fd < 0) return fail(file_error("load", "cannot_read", path, errno));
+  file->fd = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file->fd.get() < 0) return fail(file_error("load", "cannot_read", path, errno));
   struct stat info {};
-  if (::fstat(file->fd, &info) != 0) return fail(file_error("load", "cannot_read", path, errno));
+  if (::fstat(file->fd.get(), &info) != 0) return fail(file_error("load", "cannot_read", path, errno));
   if (S_ISDIR(info.st_mode)) return fail(file_error("load", "cannot_read", path, EISDIR));
   if (!S_ISREG(info.st_mode)) return fail(file_error("load", "cannot_read", path, EINVAL));
   Source source(std::move(file));
