@@ -62,7 +62,11 @@ class Client:
             stdout=self._log,
             stderr=self._log,
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [PYTHON, *(path or [])]))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(str, [PYTHON, *(path or [])])),
+                "OMP_NUM_THREADS": "1",  # the models are tiny; threads would only wait for each other
+            },
         )
         for fd in [*wanted.values(), *high.values()]:
             os.close(fd)
