@@ -44,9 +44,9 @@ def small(tmp_path):
 def port(portwright, tmp_path):
     """Ports into a folder and gives (outcome, port.json, issues)."""
 
-    def run(source, *targets, more=(), folder="out"):
+    def run(source, *targets, more=(), folder="out", bench=0):
         options = [word for target in targets for word in ("--target", target)]
-        outcome = portwright("port", source, *options, "--bench-seconds", "0", "-o", folder, *more, timeout=300)
+        outcome = portwright("port", source, *options, "--bench-seconds", bench, "-o", folder, *more, timeout=300)
         record = json.loads((tmp_path / folder / "port.json").read_text())
         issues = [json.loads(line) for line in (tmp_path / folder / "issues.jsonl").read_text().splitlines()]
         return outcome, record, issues
@@ -56,7 +56,7 @@ def port(portwright, tmp_path):
 
 def test_a_small_model_passes_everywhere(port, small, tmp_path, validator):
     targets = ("onnxruntime:fp32", "openvino:fp32", "torch:eager")
-    outcome, record, issues = port(small, *targets, more=("--bench-seconds", "1"))
+    outcome, record, issues = port(small, *targets, bench=1)
     outcome.passes()
     validator("port", record)
     assert [t["verdict"] for t in record["targets"]] == ["passed"] * 3
@@ -182,10 +182,9 @@ def without_timings(value):
 
 def test_killed_at_ten_moments_and_resumed_the_record_is_the_same(portwright, port, small, tmp_path):
     targets = ("onnxruntime:fp32", "openvino:bf16")
-    more = ("--bench-seconds", "1")
-    _, whole, _ = port(small, *targets, more=more, folder="whole")
+    _, whole, _ = port(small, *targets, bench=1, folder="whole")
     dice = random.Random(7)
-    command = [BINARY, "port", small, "--target", targets[0], "--target", targets[1], *more, "-o", "killed", "--resume"]
+    command = [BINARY, "port", small, "--target", targets[0], "--target", targets[1], "--bench-seconds", "1", "-o", "killed", "--resume"]
     kept = {}
     for _ in range(10):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

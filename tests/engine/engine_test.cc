@@ -45,7 +45,7 @@ TEST_P(EveryEngine, ComputesAtEverySizeOfADynamicAxis) {
   ASSERT_TRUE(model) << model.error().message;
   auto session = open_session(*model, options_, isolation_);
   ASSERT_TRUE(session) << session.error().message;
-  for (const std::int64_t batch : {3, 1, 8, 3, 3, 1}) {
+  for (const std::int64_t batch : {3, 1, 8, 3, 3, 16, 16, 2, 1, 32}) {
     const Tensor x = ramp(batch, 512);
     const auto result = (*session)->run({{"x", x}});
     ASSERT_TRUE(result) << result.error().message;

@@ -173,8 +173,9 @@ class OvSession : public PlacingSession {
   Result<RunResult> run_into(const Tensors& inputs, const Placer& place) override {
     PW_TRY(ordered, ordered_inputs(inputs_, inputs));
     return guarded("run", [&]() -> Result<RunResult> {
-      for (std::size_t i = 0; i < ordered.size(); ++i) request_.set_input_tensor(i, wrap(*ordered[i]));
       const auto* shapes = memory_.find(ordered);
+      if (shapes == nullptr && bound_) forget_bound_outputs();
+      for (std::size_t i = 0; i < ordered.size(); ++i) request_.set_input_tensor(i, wrap(*ordered[i]));
       RunResult result;
       if (shapes != nullptr) PW_CHECK(bind_outputs(*shapes, place, result));
       const auto start = Clock::now();
@@ -198,9 +199,16 @@ class OvSession : public PlacingSession {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       PW_TRY(tensor, place(outputs_[i].name, *outputs_[i].dtype, shapes[i]));
       request_.set_output_tensor(i, wrap(tensor));
+      bound_ = true;
       result.outputs.push_back({outputs_[i].name, tensor});
     }
     return {};
+  }
+
+  // A request keeps the outputs that it was given, and cannot grow them to a larger shape.
+  void forget_bound_outputs() {
+    request_ = model_.create_infer_request();
+    bound_ = false;
   }
 
   bool outputs_in_place(const RunResult& result) {
@@ -230,7 +238,7 @@ class OvSession : public PlacingSession {
     }
     if (predicted) {
       memory_.distrust();
-      request_ = model_.create_infer_request();
+      forget_bound_outputs();
     } else {
       memory_.remember(inputs, std::move(shapes));
     }
@@ -242,6 +250,7 @@ class OvSession : public PlacingSession {
   EngineInfo info_;
   std::vector<ValueInfo> inputs_, outputs_;
   ShapeMemory memory_;
+  bool bound_ = false;  // outputs of the request are somebody else's memory
 };
 
 // The structure as a file from which OpenVINO finds the weights: it resolves external data only beside a file, so the
