@@ -11,24 +11,35 @@
 namespace portwright {
 namespace {
 
-// "(op_type:MatMul, node name: mm): [ShapeInferenceError] Incompatible dimensions"; nested ones repeat the head inside.
+// The innermost node of the model that a message is about: "(op_type:If, node name: c): ... (op_type:MatMul, node name:
+// mm): [ShapeInferenceError] Incompatible dimensions". Nodes without a name are no nodes of the model (all of which
+// have one here) but of the function that defines an operator.
 NodeProblem problem_of(std::string_view text) {
   constexpr std::string_view kHead = "(op_type:", kName = ", node name: ", kEnd = "): ";
   NodeProblem problem;
-  if (const auto head = text.rfind(kHead); head != std::string_view::npos) {
+  for (auto head = text.find(kHead); head != std::string_view::npos; head = text.find(kHead)) {
     text.remove_prefix(head + kHead.size());
     const auto end = text.find(kEnd);
     const auto what = text.substr(0, end);
-    const auto name = what.find(kName);
-    problem.op_type = what.substr(0, name);
-    if (name != std::string_view::npos) problem.node = what.substr(name + kName.size());
+    if (const auto name = what.find(kName); name != std::string_view::npos || problem.op_type.empty()) {
+      problem.op_type = what.substr(0, name);
+      problem.node = name == std::string_view::npos ? "" : what.substr(name + kName.size());
+    }
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + kEnd.size());
   }
   if (text.starts_with('[')) text.remove_prefix(std::min(text.size(), text.find("] ") + 2));
   problem.message = text.substr(0, text.find_last_not_of("\n ") + 1);
-  for (char& c : problem.message)
-    if (c == '\n') c = ' ';
+  std::replace(problem.message.begin(), problem.message.end(), '\n', ' ');
   return problem;
+}
+
+// Problems that say nothing about the model: inference wanted the values of a large tensor, which are not here; or it
+// expands an operator that is defined as a function (MeanVarianceNormalization) without the function's default
+// attributes.
+bool is_no_problem(const NodeProblem& problem) {
+  return problem.message.find("external tensors") != std::string::npos ||
+         (problem.op_type != "Constant" &&
+          problem.message.find("must be specified for a Constant node") != std::string::npos);
 }
 
 // One exception carries the problems of all nodes, a line each.
@@ -38,8 +49,7 @@ std::vector<NodeProblem> problems_of(std::string_view text) {
   for (;;) {
     const auto end = text.find(kNext);
     NodeProblem problem = problem_of(text.substr(0, end));
-    // Inference wanted the values of a large tensor, which are not here. That says nothing about the model.
-    if (problem.message.find("external tensors") == std::string::npos) out.push_back(std::move(problem));
+    if (!is_no_problem(problem)) out.push_back(std::move(problem));
     if (end == std::string_view::npos) return out;
     text.remove_prefix(end + 1);
   }

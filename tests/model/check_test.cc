@@ -141,6 +141,13 @@ TEST_F(CheckTest, ErrorsInSubgraphsNameTheInnerNode) {
   EXPECT_EQ(found.front(), "shape_mismatch@inner_then_branch");
 }
 
+TEST_F(CheckTest, OperatorsThatAreFunctionsAreChecked) {
+  Builder sound(13);
+  sound.input("x", {2, 3, 4, 5}).output("y", {2, 3, 4, 5});
+  sound.node("MeanVarianceNormalization", {"x"}, {"y"});
+  EXPECT_TRUE(load(sound.model).check().empty()) << "ONNX's own full check rejects this valid model";
+}
+
 TEST_F(CheckTest, MessagesCarryThePythonLine) {
   Builder builder;
   builder.input("a", {2, 3}).input("b", {4, 5}).output("y", {2, 5});
