@@ -67,7 +67,7 @@ Run::Run(PortOptions options, FolderLock lock)
     lanes_.push_back({target, {}, nullptr, "", Verdict::not_run, false});
   }
   steps_.on_start = [this](const std::string& name) { note(name, ""); };
-  steps_.on_record = [this] { return write_record(); };
+  steps_.on_record = [this] { return write_record(record()); };
 }
 
 void Run::note(const std::string& step, const std::string& what) const {

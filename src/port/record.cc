@@ -118,12 +118,12 @@ Json Run::record() const {
   return out;
 }
 
-Status Run::write_record() {
+Status Run::write_record(const Json& record) {
   std::string lines;
   for (const Json& issue : numbered_issues(steps_.all()))
     lines += issue.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   PW_CHECK(write_atomically(folder_ / "issues.jsonl", lines));
-  return write_json(folder_ / "port.json", record());
+  return write_json(folder_ / "port.json", record);
 }
 
 Result<PortResult> Run::finish() {
@@ -134,7 +134,7 @@ Result<PortResult> Run::finish() {
                     folder_ / "report.md", written.dump(2)};
   PW_CHECK(write_atomically(result.report_html, html(written, issues)));
   PW_CHECK(write_atomically(result.report_md, markdown(written, issues)));
-  PW_CHECK(write_record());
+  PW_CHECK(write_record(written));
   return result;
 }
 

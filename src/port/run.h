@@ -50,7 +50,7 @@ class Run {
   Status port_target(Lane& lane);
   Status evaluate();
   Status measure();
-  Status write_record();
+  Status write_record(const Json& record);
   Result<PortResult> finish();
 
   // build and export
