@@ -142,17 +142,16 @@ Result<ExitCode> bench_targets(Console& console, const BenchVerbOptions& options
 
 void add_bench(Program& program) {
   const auto options = std::make_shared<BenchVerbOptions>();
-  CLI::App& verb = program.add(
+  Verb verb = program.add(
       {"bench",
        "Measure latency, throughput and memory of targets, side by side",
        {"portwright bench torchvision:resnet18 --target onnxruntime:fp32 --target openvino:bf16",
         "portwright bench model.onnx --target onnxruntime:fp32 --target openvino:fp32 --threads 1 --seconds 10"}},
       [options](Console& console) { return bench_targets(console, *options); });
-  verb.add_option("SOURCE_OR_MODEL", options->source.source, "PLUGIN:NAME, file.py:factory or an ONNX file")
-      ->required();
+  verb.argument("SOURCE_OR_MODEL", options->source.source, "PLUGIN:NAME, file.py:factory or an ONNX file");
   add_options(verb, options->targets);
-  add_value(verb, "-i,--inputs", options->inputs_file, "IN.npz", "Inputs to run on; generated if not given");
-  add_value(verb, "--seconds", options->seconds, "SECONDS", "Time for all targets together")->capture_default_str();
+  verb.option("-i,--inputs", options->inputs_file, "IN.npz", "Inputs to run on; generated if not given");
+  verb.option("--seconds", options->seconds, "SECONDS", "Time for all targets together");
   add_options(verb, options->source);
 }
 

@@ -58,12 +58,12 @@ Result<ExitCode> check(Console& console, const std::string& file) {
 
 void add_check(Program& program) {
   const auto file = std::make_shared<std::string>();
-  CLI::App& verb =
+  Verb verb =
       program.add({"check",
                    "Check validity, types, shapes and safety of a model; exit code 1 with errors",
                    {"portwright check model.onnx", "portwright check model.onnx --json | jq '.findings[].message'"}},
                   [file](Console& console) { return check(console, *file); });
-  verb.add_option("MODEL", *file, "An ONNX file")->required();
+  verb.argument("MODEL", *file, "An ONNX file");
 }
 
 }  // namespace portwright

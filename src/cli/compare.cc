@@ -20,6 +20,7 @@ struct CompareOptions {
 Result<ExitCode> compare_files(Console& console, const CompareOptions& options) {
   const auto progress = console.progress();
   progress->now("comparing " + options.actual + " with " + options.reference);
+  PW_CHECK(check_threads(options.threads));
   PW_TRY(limits, policy(options.tolerance, options.precision));
   PW_TRY(actual, map_npz(options.actual));
   PW_TRY(reference, map_npz(options.reference));
@@ -35,20 +36,17 @@ Result<ExitCode> compare_files(Console& console, const CompareOptions& options) 
 
 void add_compare(Program& program) {
   const auto options = std::make_shared<CompareOptions>();
-  CLI::App& verb = program.add({"compare",
-                                "Compare two .npz files: metrics for each output, and a verdict",
-                                {"portwright compare outputs.npz reference.npz",
-                                 "portwright compare outputs.npz reference.npz --rtol 1e-2 --atol 1e-4 --json"}},
-                               [options](Console& console) { return compare_files(console, *options); });
-  verb.add_option("ACTUAL", options->actual, "Outputs to judge, an .npz")->required();
-  verb.add_option("REFERENCE", options->reference, "Outputs to trust, an .npz")->required();
+  Verb verb = program.add({"compare",
+                           "Compare two .npz files: metrics for each output, and a verdict",
+                           {"portwright compare outputs.npz reference.npz",
+                            "portwright compare outputs.npz reference.npz --rtol 1e-2 --atol 1e-4 --json"}},
+                          [options](Console& console) { return compare_files(console, *options); });
+  verb.argument("ACTUAL", options->actual, "Outputs to judge, an .npz");
+  verb.argument("REFERENCE", options->reference, "Outputs to trust, an .npz");
   add_options(verb, options->tolerance);
-  add_choice(verb, "--precision", options->precision, {"fp32", "fp16", "bf16", "int8"},
-             "Take the tolerances of this precision")
-      ->capture_default_str();
-  add_value(verb, "--threads", options->threads, "N", "Threads for large arrays; 0: all cores")
-      ->check(CLI::Range(0, 4096).description(""))
-      ->capture_default_str();
+  verb.choice("--precision", options->precision, {"fp32", "fp16", "bf16", "int8"},
+              "Take the tolerances of this precision");
+  verb.option("--threads", options->threads, "N", "Threads for large arrays; 0: all cores");
 }
 
 }  // namespace portwright

@@ -58,17 +58,15 @@ Result<ExitCode> compile_model(Console& console, const CompileVerbOptions& optio
 
 void add_compile(Program& program) {
   const auto options = std::make_shared<CompileVerbOptions>();
-  CLI::App& verb =
-      program.add({"compile",
-                   "Compile a model to an engine in a folder, with engine.json",
-                   {"portwright compile model.onnx --target openvino:fp32 -o engine",
-                    "portwright compile model.onnx --target onnxruntime:fp32 --threads 4 -o engine --json"}},
-                  [options](Console& console) { return compile_model(console, *options); });
-  verb.add_option("MODEL", options->model, "An ONNX file")->required();
+  Verb verb = program.add({"compile",
+                           "Compile a model to an engine in a folder, with engine.json",
+                           {"portwright compile model.onnx --target openvino:fp32 -o engine",
+                            "portwright compile model.onnx --target onnxruntime:fp32 --threads 4 -o engine --json"}},
+                          [options](Console& console) { return compile_model(console, *options); });
+  verb.argument("MODEL", options->model, "An ONNX file");
   add_options(verb, options->targets);
-  add_value(verb, "-o,--output", options->folder, "DIR", "Folder for the engine")->required();
-  add_choice(verb, "--optimization", options->optimization, {"off", "basic", "extended", "all"}, "ONNX Runtime's level")
-      ->capture_default_str();
+  verb.option("-o,--output", options->folder, "DIR", "Folder for the engine", Need::required);
+  verb.choice("--optimization", options->optimization, {"off", "basic", "extended", "all"}, "ONNX Runtime's level");
   add_options(verb, options->isolation);
 }
 

@@ -1,6 +1,8 @@
 // portwright completion: scripts for shells, made from the tree of verbs itself.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/program.h"
@@ -167,7 +169,7 @@ std::string fish(const CLI::App& app) {
 
 void add_completion(Program& program) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App& verb =
+  Verb verb =
       program.add({"completion",
                    "Print the completion script of a shell",
                    {"source <(portwright completion bash)", "portwright completion fish | source"}},
@@ -181,7 +183,7 @@ void add_completion(Program& program) {
                     if (!console.json()) console.product(script);
                     return ExitCode::passed;
                   });
-  add_choice(verb, "SHELL", *shell, {"bash", "zsh", "fish"}, "bash, zsh or fish")->required();
+  verb.argument("SHELL", *shell, {"bash", "zsh", "fish"}, "bash, zsh or fish");
 }
 
 }  // namespace portwright

@@ -202,10 +202,10 @@ Result<ExitCode> doctor(Console& console, const std::string& python) {
 
 void add_doctor(Program& program) {
   const auto python = std::make_shared<PythonOptions>();
-  CLI::App& verb = program.add({"doctor",
-                                "Show what is installed, which engines and devices work, and what is missing",
-                                {"portwright doctor", "portwright doctor --json | jq .engines"}},
-                               [python](Console& console) { return doctor(console, python->interpreter); });
+  Verb verb = program.add({"doctor",
+                           "Show what is installed, which engines and devices work, and what is missing",
+                           {"portwright doctor", "portwright doctor --json | jq .engines"}},
+                          [python](Console& console) { return doctor(console, python->interpreter); });
   add_options(verb, *python);
 }
 

@@ -63,14 +63,13 @@ Result<ExitCode> export_model(Console& console, const ExportVerbOptions& options
 
 void add_export(Program& program) {
   const auto options = std::make_shared<ExportVerbOptions>();
-  CLI::App& verb = program.add({"export",
-                                "Export a PyTorch model: model.onnx, inputs.npz, reference.npz and export.json",
-                                {"portwright export torchvision:resnet18 --dynamic x.0=batch:1..8..32 -o out",
-                                 "portwright export net.py:make --input x:1x3x64x64 --opset 18 -o out"}},
-                               [options](Console& console) { return export_model(console, *options); });
-  verb.add_option("SOURCE", options->source.source, "PLUGIN:NAME, such as torchvision:resnet18, or file.py:factory")
-      ->required();
-  add_value(verb, "-o,--output", options->folder, "DIR", "Folder for what is written")->required();
+  Verb verb = program.add({"export",
+                           "Export a PyTorch model: model.onnx, inputs.npz, reference.npz and export.json",
+                           {"portwright export torchvision:resnet18 --dynamic x.0=batch:1..8..32 -o out",
+                            "portwright export net.py:make --input x:1x3x64x64 --opset 18 -o out"}},
+                          [options](Console& console) { return export_model(console, *options); });
+  verb.argument("SOURCE", options->source.source, "PLUGIN:NAME, such as torchvision:resnet18, or file.py:factory");
+  verb.option("-o,--output", options->folder, "DIR", "Folder for what is written", Need::required);
   add_options(verb, options->source);
 }
 

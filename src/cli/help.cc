@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <sstream>
+
 #include <algorithm>
 
 namespace portwright {
@@ -58,6 +61,11 @@ std::string option_name(const CLI::Option& option) {
   return names + (takes_value(option) ? " " + value_name(option) : "");
 }
 
+std::string description(const CLI::Option& option) {
+  const std::string preset = takes_value(option) ? option.get_default_str() : "";
+  return option.get_description() + (preset.empty() || preset == "[]" ? "" : " [" + preset + "]");
+}
+
 std::string usage(const CLI::App& app) {
   std::string line = "Usage: portwright";
   if (app.get_parent() == nullptr) return line + " VERB [options]\n       portwright VERB --help\n";
@@ -77,6 +85,21 @@ std::string usage(const CLI::App& app) {
 }  // namespace
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+std::string choices_text(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : "|") + word;
+  return out;
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string all = option.get_type_name();
+  std::vector<std::string> words;
+  if (all.find_first_of("[:") != std::string::npos || all.find('|') == std::string::npos) return words;
+  std::istringstream in(all);
+  for (std::string word; std::getline(in, word, '|');) words.push_back(word);
+  return words;
+}
 
 std::vector<const CLI::App*> visible_verbs(const CLI::App& app) {
   std::vector<const CLI::App*> out;
@@ -102,9 +125,12 @@ std::string help_text(const CLI::App& app) {
   for (const CLI::Option* argument : arguments_of(app))
     rows.emplace_back(argument->get_name(true), argument->get_description());
   out += entries("Arguments", rows);
-  rows.clear();
-  for (const CLI::Option* option : options_of(app)) rows.emplace_back(option_name(*option), option->get_description());
-  out += entries("Options", rows);
+  for (const char* group : {"Options", "Common options"}) {
+    rows.clear();
+    for (const CLI::Option* option : options_of(app))
+      if (option->get_group() == group) rows.emplace_back(option_name(*option), description(*option));
+    out += entries(group, rows);
+  }
   return out + app.get_footer();
 }
 

@@ -1,9 +1,13 @@
 // How --help looks, for the program and for each verb.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace portwright {
 
@@ -16,5 +20,8 @@ std::vector<const CLI::App*> visible_verbs(const CLI::App& app);
 std::vector<const CLI::Option*> arguments_of(const CLI::App& app);
 std::vector<const CLI::Option*> options_of(const CLI::App& app);
 bool takes_value(const CLI::Option& option);
+// Words of which an option or argument takes one, as help shows them ("html|md"); and back, empty for any other.
+std::string choices_text(const std::vector<std::string>& words);
+std::vector<std::string> choices_of(const CLI::Option& option);
 
 }  // namespace portwright

@@ -74,11 +74,11 @@ Result<ExitCode> inspect(Console& console, const std::string& file) {
 
 void add_inspect(Program& program) {
   const auto file = std::make_shared<std::string>();
-  CLI::App& verb = program.add({"inspect",
-                                "Show inputs, outputs, operators, sizes and oddities of a model",
-                                {"portwright inspect model.onnx", "portwright inspect model.onnx --json"}},
-                               [file](Console& console) { return inspect(console, *file); });
-  verb.add_option("MODEL", *file, "An ONNX file")->required();
+  Verb verb = program.add({"inspect",
+                           "Show inputs, outputs, operators, sizes and oddities of a model",
+                           {"portwright inspect model.onnx", "portwright inspect model.onnx --json"}},
+                          [file](Console& console) { return inspect(console, *file); });
+  verb.argument("MODEL", *file, "An ONNX file");
 }
 
 }  // namespace portwright

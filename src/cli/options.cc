@@ -15,34 +15,27 @@ Status check_tolerance(const std::optional<double>& value, const std::string& op
   return fail(bad_option(option, option + " must be a number that is not negative", "for example " + option + " 1e-3"));
 }
 
+// "a,b" is a and b.
+std::vector<std::string> split(const std::vector<std::string>& texts) {
+  std::vector<std::string> out;
+  for (const std::string& text : texts) {
+    std::istringstream in(text);
+    for (std::string one; std::getline(in, one, ',');) out.push_back(one);
+  }
+  return out;
+}
+
 }  // namespace
 
-CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& to, const std::vector<std::string>& words,
-                        const std::string& description) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : "|") + word;
-  return add_value(app, names, to, all, description)->check(CLI::IsMember(words).description(""));
-}
-
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  const std::string all = option.get_type_name();
-  std::vector<std::string> words;
-  if (all.find_first_of("[:") != std::string::npos || all.find('|') == std::string::npos) return words;
-  std::istringstream in(all);
-  for (std::string word; std::getline(in, word, '|');) words.push_back(word);
-  return words;
-}
-
-void add_options(CLI::App& app, TargetOptions& options) {
-  add_value(app, "-t,--target", options.texts, "ENGINE[:PRECISION][@DEVICE]",
-            "Where the model shall run, such as onnxruntime:fp32, openvino:bf16 or torch:compile; may be repeated")
-      ->delimiter(',')
-      ->required();
+void add_options(Verb& verb, TargetOptions& options) {
+  verb.option("-t,--target", options.texts, "ENGINE[:PRECISION][@DEVICE]",
+              "Where the model shall run, such as onnxruntime:fp32, openvino:bf16 or torch:compile; may be repeated",
+              Need::required);
 }
 
 Result<std::vector<Target>> targets(const TargetOptions& options) {
   std::vector<Target> out;
-  for (const std::string& text : options.texts) {
+  for (const std::string& text : split(options.texts)) {
     PW_TRY(target, parse_target(text));
     for (const Target& known : out)
       if (known.text == target.text || known.folder() == target.folder())
@@ -52,12 +45,12 @@ Result<std::vector<Target>> targets(const TargetOptions& options) {
   return out;
 }
 
-void add_options(CLI::App& app, InputOptions& options) {
-  add_value(app, "--input", options.inputs, "NAME:SHAPE[:DTYPE][:VALUES]",
-            "An input, such as x:1x3x224x224 or ids:1x16:int64:tokens(0,1000); may be repeated");
-  add_value(app, "--dynamic", options.dynamic, "NAME.AXIS=SYMBOL[:MIN..OPT..MAX]",
-            "An axis that varies, such as x.0=batch:1..8..32; may be repeated");
-  add_value(app, "--seed", options.seed, "N", "Seed of generated weights and inputs")->capture_default_str();
+void add_options(Verb& verb, InputOptions& options) {
+  verb.option("--input", options.inputs, "NAME:SHAPE[:DTYPE][:VALUES]",
+              "An input, such as x:1x3x224x224 or ids:1x16:int64:tokens(0,1000); may be repeated");
+  verb.option("--dynamic", options.dynamic, "NAME.AXIS=SYMBOL[:MIN..OPT..MAX]",
+              "An axis that varies, such as x.0=batch:1..8..32; may be repeated");
+  verb.option("--seed", options.seed, "N", "Seed of generated weights and inputs");
 }
 
 Result<std::vector<InputSpec>> input_specs(const InputOptions& options) {
@@ -78,9 +71,9 @@ Result<std::vector<DynamicAxis>> dynamic_axes(const InputOptions& options) {
   return out;
 }
 
-void add_options(CLI::App& app, ToleranceOptions& options) {
-  add_value(app, "--rtol", options.rtol, "R", "Relative tolerance of floats: |a - r| <= atol + rtol |r|");
-  add_value(app, "--atol", options.atol, "A", "Absolute tolerance of floats");
+void add_options(Verb& verb, ToleranceOptions& options) {
+  verb.option("--rtol", options.rtol, "R", "Relative tolerance of floats: |a - r| <= atol + rtol |r|");
+  verb.option("--atol", options.atol, "A", "Absolute tolerance of floats");
 }
 
 Result<Policy> policy(const ToleranceOptions& options, const std::string& precision) {
@@ -92,12 +85,11 @@ Result<Policy> policy(const ToleranceOptions& options, const std::string& precis
   return policy;
 }
 
-void add_options(CLI::App& app, IsolationOptions& options) {
-  add_value(app, "--timeout", options.timeout_s, "SECONDS", "Longest time of one export, compile or run; 0: no limit")
-      ->capture_default_str();
-  add_value(app, "--memory", options.memory, "SIZE", "Most memory of a worker process, such as 8G");
-  add_value(app, "--threads", options.threads, "N", "Threads of each engine; 0: all cores")->capture_default_str();
-  app.add_flag("--in-process", options.in_process, "Run engines in this process: no crash, time or memory protection");
+void add_options(Verb& verb, IsolationOptions& options) {
+  verb.option("--timeout", options.timeout_s, "SECONDS", "Longest time of one export, compile or run; 0: no limit");
+  verb.option("--memory", options.memory, "SIZE", "Most memory of a worker process, such as 8G");
+  verb.option("--threads", options.threads, "N", "Threads of each engine; 0: all cores");
+  verb.flag("--in-process", options.in_process, "Run engines in this process: no crash, time or memory protection");
 }
 
 Result<std::size_t> parse_size(const std::string& text, const std::string& option) {
@@ -120,11 +112,15 @@ Result<std::size_t> parse_size(const std::string& text, const std::string& optio
   return static_cast<std::size_t>(number);
 }
 
+Status check_threads(int threads) {
+  if (threads >= 0 && threads <= 4096) return {};
+  return fail(bad_option("--threads", "--threads must be between 0 and 4096", "0 takes all cores"));
+}
+
 Result<Isolation> isolation(const IsolationOptions& options) {
   if (!(options.timeout_s >= 0) || options.timeout_s > 1e9)
     return fail(bad_option("--timeout", "--timeout must be a number of seconds", "for example --timeout 600"));
-  if (options.threads < 0 || options.threads > 4096)
-    return fail(bad_option("--threads", "--threads must be between 0 and 4096", "0 takes all cores"));
+  PW_CHECK(check_threads(options.threads));
   Isolation out;
   out.in_process = options.in_process;
   out.timeout = std::chrono::milliseconds(std::llround(options.timeout_s * 1000));
@@ -135,15 +131,18 @@ Result<Isolation> isolation(const IsolationOptions& options) {
   return out;
 }
 
-void add_options(CLI::App& app, PythonOptions& options) {
-  add_value(app, "--python", options.interpreter, "PATH", "Python interpreter in which PyTorch lives");
+void add_options(Verb& verb, PythonOptions& options) {
+  verb.option("--python", options.interpreter, "PATH", "Python interpreter in which PyTorch lives");
 }
 
-void add_options(CLI::App& app, ExportOptions& options) {
-  add_choice(app, "--exporter", options.exporter, {"dynamo", "torchscript"}, "PyTorch's exporter")
-      ->capture_default_str();
-  add_value(app, "--opset", options.opset, "N", "Opset to export to; the exporter's own default otherwise")
-      ->check(CLI::Range(1, 100).description(""));
+void add_options(Verb& verb, ExportOptions& options) {
+  verb.choice("--exporter", options.exporter, {"dynamo", "torchscript"}, "PyTorch's exporter");
+  verb.option("--opset", options.opset, "N", "Opset to export to; the exporter's own default otherwise");
+}
+
+Status check(const ExportOptions& options) {
+  if (!options.opset || (*options.opset >= 1 && *options.opset <= 100)) return {};
+  return fail(bad_option("--opset", "--opset must be between 1 and 100", "for example --opset 18"));
 }
 
 }  // namespace portwright

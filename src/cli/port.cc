@@ -31,6 +31,7 @@ Result<PortOptions> port_options(const PortVerbOptions& options, const std::vect
   PW_TRY(specs, input_specs(options.source.inputs));
   PW_TRY(axes, dynamic_axes(options.source.inputs));
   PW_TRY(limits, isolation(options.source.isolation));
+  PW_CHECK(check(options.source.exporting));
   PW_CHECK(policy(options.tolerance, "fp32"));
   if (options.resume && options.force)
     return fail({Fault::usage, "options", "bad_option", "--resume and --force exclude each other", "--resume",
@@ -137,28 +138,26 @@ Result<ExitCode> port_source(Console& console, const PortVerbOptions& options,
 
 void add_port(Program& program) {
   const auto options = std::make_shared<PortVerbOptions>();
-  CLI::App& verb =
+  Verb verb =
       program.add({"port",
                    "Take a PyTorch model to engines and prove them: export, check, compile, validate, measure, report",
                    {"portwright port torchvision:resnet18 --dynamic x.0=batch:1..8..32 --target onnxruntime:fp32 "
                     "--target openvino:bf16 -o out",
                     "portwright port net.py:make --target openvino:fp32 --eval data.py -o out --resume"}},
                   [options, &program](Console& console) { return port_source(console, *options, program.command()); });
-  verb.add_option("SOURCE", options->source.source, "PLUGIN:NAME, file.py:factory or file.onnx")->required();
+  verb.argument("SOURCE", options->source.source, "PLUGIN:NAME, file.py:factory or file.onnx");
   add_options(verb, options->targets);
-  add_value(verb, "-o,--output", options->folder, "DIR", "The run folder")->required();
+  verb.option("-o,--output", options->folder, "DIR", "The run folder", Need::required);
   add_options(verb, options->source);
   add_options(verb, options->tolerance);
-  add_value(verb, "--drift-limit", options->drift_limit, "RATIO",
-            "Highest error, in multiples of PyTorch's own at that precision, that is honest loss")
-      ->capture_default_str();
-  add_value(verb, "--eval", options->eval, "FILE.py", "A file with dataset() and metric(outputs, targets)");
-  add_value(verb, "--bench-seconds", options->bench_seconds, "SECONDS", "Time for measuring; 0 leaves it out")
-      ->capture_default_str();
-  add_value(verb, "--junit", options->junit, "FILE", "Write JUnit XML for CI");
-  verb.add_flag("--no-remedies", options->no_remedies, "Report breakages without trying to mend them");
-  verb.add_flag("--resume", options->resume, "Continue a run, repeating only what has no valid evidence");
-  verb.add_flag("--force", options->force, "Write into a folder that is not empty, and start anew");
+  verb.option("--drift-limit", options->drift_limit, "RATIO",
+              "Highest error, in multiples of PyTorch's own at that precision, that is honest loss");
+  verb.option("--eval", options->eval, "FILE.py", "A file with dataset() and metric(outputs, targets)");
+  verb.option("--bench-seconds", options->bench_seconds, "SECONDS", "Time for measuring; 0 leaves it out");
+  verb.option("--junit", options->junit, "FILE", "Write JUnit XML for CI");
+  verb.flag("--no-remedies", options->no_remedies, "Report breakages without trying to mend them");
+  verb.flag("--resume", options->resume, "Continue a run, repeating only what has no valid evidence");
+  verb.flag("--force", options->force, "Write into a folder that is not empty, and start anew");
 }
 
 }  // namespace portwright

@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/help.h"
@@ -67,31 +68,33 @@ Error unknown_argument(const CLI::App& verb, const std::vector<std::string>& res
 }  // namespace
 
 Program::Program()
-    : app_("Portwright takes a PyTorch model to a compiled engine and proves that the engine is right.", "portwright") {
-  app_.set_help_flag("-h,--help", "Show this help");
-  app_.set_version_flag("--version", version(), "Show the version");
-  app_.allow_extras();
-  app_.footer(footer({"portwright port torchvision:resnet18 --target onnxruntime:fp32 --target openvino:bf16 -o out",
-                      "portwright doctor"}));
+    : app_(std::make_unique<CLI::App>(
+          "Portwright takes a PyTorch model to a compiled engine and proves that the engine is right.", "portwright")) {
+  app_->set_help_flag("-h,--help", "Show this help");
+  app_->set_version_flag("--version", version(), "Show the version");
+  app_->allow_extras();
+  app_->footer(footer({"portwright port torchvision:resnet18 --target onnxruntime:fp32 --target openvino:bf16 -o out",
+                       "portwright doctor"}));
 }
 
-CLI::App& Program::add(VerbHelp help, Action action) {
-  CLI::App& verb = *app_.add_subcommand(help.name, help.summary);
-  verb.set_help_flag("-h,--help", "Show this help");
-  verb.add_flag("--json", options_->json, "Print one JSON document on standard output, and nothing else there");
-  verb.add_flag("-q,--quiet", options_->quiet, "Print no text and no progress; the exit code tells");
-  verb.add_flag("-v,--verbose", options_->verbose, "Tell every step, and the details of errors");
+Program::~Program() = default;
+
+Verb Program::add(VerbHelp help, Action action) {
+  CLI::App& verb = *app_->add_subcommand(help.name, help.summary);
+  const auto common = [&](CLI::Option* option) { option->group("Common options"); };
+  common(verb.set_help_flag("-h,--help", "Show this help"));
+  common(verb.add_flag("--json", options_->json, "Print one JSON document on standard output, and nothing else there"));
+  common(verb.add_flag("-q,--quiet", options_->quiet, "Print no text and no progress; the exit code tells"));
+  common(verb.add_flag("-v,--verbose", options_->verbose, "Tell every step, and the details of errors"));
   verb.allow_extras();
   verb.footer(footer(help.examples));
-  verbs_.push_back({&verb, std::move(action)});
-  return verb;
+  actions_[help.name] = std::move(action);
+  return Verb(verb);
 }
 
-CLI::App& Program::add_hidden(const std::string& name, Action action) {
-  CLI::App& verb = *app_.add_subcommand(name, "");
-  verb.group("");
-  verbs_.push_back({&verb, std::move(action)});
-  return verb;
+void Program::add_hidden(const std::string& name, Action action) {
+  app_->add_subcommand(name, "")->group("");
+  actions_[name] = std::move(action);
 }
 
 Error Program::usage_error(const std::string& what) const {
@@ -100,32 +103,30 @@ Error Program::usage_error(const std::string& what) const {
 }
 
 std::string Program::chosen_name() const {
-  const auto chosen = app_.get_subcommands();
+  const auto chosen = app_->get_subcommands();
   return chosen.empty() ? "" : chosen.front()->get_name();
 }
 
 // What was not understood is told before what is missing: the one is often the cause of the other.
-Result<const Program::Verb*> Program::parse(int argc, char** argv) {
+Result<const Action*> Program::parse(int argc, char** argv) {
   std::string problem;
   try {
-    app_.parse(argc, argv);
+    app_->parse(argc, argv);
   } catch (const CLI::Success&) {  // --help or --version
     throw;
   } catch (const CLI::ParseError& error) {
     problem = error.what();
   }
-  const auto chosen = app_.get_subcommands();
+  const auto chosen = app_->get_subcommands();
   if (chosen.empty()) {
-    const auto rest = app_.remaining();
-    if (!rest.empty()) return fail(unknown_verb(app_, rest.front()));
+    const auto rest = app_->remaining();
+    if (!rest.empty()) return fail(unknown_verb(*app_, rest.front()));
     return fail(usage_error(problem.empty() ? "no verb is given" : problem));
   }
   if (const auto rest = chosen.front()->remaining(); !rest.empty())
     return fail(unknown_argument(*chosen.front(), rest));
   if (!problem.empty()) return fail(usage_error(problem));
-  for (const Verb& verb : verbs_)
-    if (verb.app == chosen.front()) return &verb;
-  return fail(usage_error("no verb is given"));
+  return &actions_.at(chosen.front()->get_name());
 }
 
 int Program::run(int argc, char** argv) {
@@ -152,14 +153,14 @@ int Program::run(int argc, char** argv) {
 Result<ExitCode> Program::parse_and_act(int argc, char** argv) {
   ConsoleOptions early = *options_;
   try {
-    PW_TRY(verb, parse(argc, argv));
+    PW_TRY(action, parse(argc, argv));
     Console console(*options_);
-    PW_TRY(code, verb->action(console));
+    PW_TRY(code, (*action)(console));
     PW_CHECK(console.output_status());
     return code;
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app_.get_subcommands();
-    Console(early).product(help_text(chosen.empty() ? app_ : *chosen.front()));
+    const auto chosen = app_->get_subcommands();
+    Console(early).product(help_text(chosen.empty() ? *app_ : *chosen.front()));
     return ExitCode::passed;
   } catch (const CLI::CallForVersion&) {
     Console(early).product(version() + "\n");

@@ -1,14 +1,15 @@
 // The tree of verbs: what CLI11 parses, what each verb does, and how wrong usage is told.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/console.h"
 #include "cli/exit_codes.h"
+#include "cli/verb.h"
 #include "portwright/result.h"
 
 namespace portwright {
@@ -26,28 +27,28 @@ class Program {
  public:
   Program();
 
-  // A new verb, with --json, -q and -v; the caller adds its own options to what is returned.
-  CLI::App& add(VerbHelp help, Action action);
-  // One that is not listed and takes no common options.
-  CLI::App& add_hidden(const std::string& name, Action action);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // A new verb, with --json, -q and -v; the caller adds its own arguments and options to what is returned.
+  Verb add(VerbHelp help, Action action);
+  // One that is not listed and takes no options.
+  void add_hidden(const std::string& name, Action action);
 
   int run(int argc, char** argv);
 
-  const CLI::App& app() const { return app_; }
+  const CLI::App& app() const { return *app_; }
   const std::vector<std::string>& command() const { return command_; }  // as typed
 
  private:
-  struct Verb {
-    CLI::App* app;
-    Action action;
-  };
   Result<ExitCode> parse_and_act(int argc, char** argv);
-  Result<const Verb*> parse(int argc, char** argv);
+  Result<const Action*> parse(int argc, char** argv);
   Error usage_error(const std::string& what) const;
   std::string chosen_name() const;
 
-  CLI::App app_;
-  std::vector<Verb> verbs_;
+  std::unique_ptr<CLI::App> app_;
+  std::map<std::string, Action> actions_;  // by verb
   std::vector<std::string> command_;
   std::shared_ptr<ConsoleOptions> options_ = std::make_shared<ConsoleOptions>();
 };

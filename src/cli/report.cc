@@ -42,14 +42,13 @@ Result<ExitCode> report(Console& console, const ReportOptions& options) {
 
 void add_report(Program& program) {
   const auto options = std::make_shared<ReportOptions>();
-  CLI::App& verb = program.add({"report",
-                                "Tell a run folder as HTML, Markdown, JSON or JUnit XML",
-                                {"portwright report out", "portwright report out --format junit -o port.xml"}},
-                               [options](Console& console) { return report(console, *options); });
-  verb.add_option("DIR", options->folder, "A folder that portwright port wrote")->required();
-  add_choice(verb, "-f,--format", options->format, {"html", "md", "json", "junit"}, "How to tell it")
-      ->capture_default_str();
-  add_value(verb, "-o,--output", options->output, "FILE", "Write into a file instead of standard output");
+  Verb verb = program.add({"report",
+                           "Tell a run folder as HTML, Markdown, JSON or JUnit XML",
+                           {"portwright report out", "portwright report out --format junit -o port.xml"}},
+                          [options](Console& console) { return report(console, *options); });
+  verb.argument("DIR", options->folder, "A folder that portwright port wrote");
+  verb.choice("-f,--format", options->format, {"html", "md", "json", "junit"}, "How to tell it");
+  verb.option("-o,--output", options->output, "FILE", "Write into a file instead of standard output");
 }
 
 }  // namespace portwright

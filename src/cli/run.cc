@@ -71,16 +71,16 @@ Result<ExitCode> run_subject(Console& console, const RunOptions& options) {
 
 void add_run(Program& program) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App& verb = program.add({"run",
-                                "Run a model or a compiled engine on the arrays of an .npz",
-                                {"portwright run model.onnx --inputs inputs.npz -o outputs.npz --target openvino:bf16",
-                                 "portwright run engine/ --inputs inputs.npz -o outputs.npz"}},
-                               [options](Console& console) { return run_subject(console, *options); });
-  verb.add_option("MODEL_OR_ENGINE", options->subject, "An ONNX file, or a folder that compile wrote")->required();
-  add_value(verb, "-i,--inputs", options->inputs, "IN.npz", "All inputs by name")->required();
-  add_value(verb, "-o,--output", options->output, "OUT.npz", "Where the outputs go")->required();
-  add_value(verb, "-t,--target", options->target, "ENGINE[:PRECISION][@DEVICE]",
-            "For a model: where it runs; onnxruntime:fp32 if not given");
+  Verb verb = program.add({"run",
+                           "Run a model or a compiled engine on the arrays of an .npz",
+                           {"portwright run model.onnx --inputs inputs.npz -o outputs.npz --target openvino:bf16",
+                            "portwright run engine/ --inputs inputs.npz -o outputs.npz"}},
+                          [options](Console& console) { return run_subject(console, *options); });
+  verb.argument("MODEL_OR_ENGINE", options->subject, "An ONNX file, or a folder that compile wrote");
+  verb.option("-i,--inputs", options->inputs, "IN.npz", "All inputs by name", Need::required);
+  verb.option("-o,--output", options->output, "OUT.npz", "Where the outputs go", Need::required);
+  verb.option("-t,--target", options->target, "ENGINE[:PRECISION][@DEVICE]",
+              "For a model: where it runs; onnxruntime:fp32 if not given");
   add_options(verb, options->isolation);
 }
 

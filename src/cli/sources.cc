@@ -2,17 +2,18 @@
 
 namespace portwright {
 
-void add_options(CLI::App& app, SourceVerbOptions& options) {
-  add_options(app, options.inputs);
-  add_options(app, options.exporting);
-  add_options(app, options.python);
-  add_options(app, options.isolation);
+void add_options(Verb& verb, SourceVerbOptions& options) {
+  add_options(verb, options.inputs);
+  add_options(verb, options.exporting);
+  add_options(verb, options.python);
+  add_options(verb, options.isolation);
 }
 
 Result<SourceOptions> source_options(const SourceVerbOptions& options) {
   PW_TRY(specs, input_specs(options.inputs));
   PW_TRY(axes, dynamic_axes(options.inputs));
   PW_TRY(limits, isolation(options.isolation));
+  PW_CHECK(check(options.exporting));
   SourceOptions out;
   out.source = options.source;
   out.seed = options.inputs.seed;

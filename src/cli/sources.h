@@ -19,7 +19,7 @@ struct SourceVerbOptions {
   PythonOptions python;
   IsolationOptions isolation;
 };
-void add_options(CLI::App& app, SourceVerbOptions& options);
+void add_options(Verb& verb, SourceVerbOptions& options);
 Result<SourceOptions> source_options(const SourceVerbOptions& options);
 
 struct Exported {

@@ -112,6 +112,9 @@ std::string human(const Console& console, const Validation& validation, const st
   std::string out = console.paint(Tone::strong, validation.target);
   if (!engine.name.empty())
     out += fmt::format("  {} {} on {}, {}", engine.name, engine.version, engine.device, engine.precision_effective);
+  if (!engine.name.empty() && engine.precision_asked != engine.precision_effective)
+    out += console.paint(
+        Tone::warn, fmt::format("\n{} was asked for, {} was used", engine.precision_asked, engine.precision_effective));
   out += "\nreference: " + reference + "\n" + metrics_table(console, metrics) + errors;
   const TargetRow told = read_validation(to_json(validation));
   for (const std::string* sentence : {&told.drift, &told.noise_floor})
@@ -147,23 +150,21 @@ Result<ExitCode> validate_model(Console& console, const ValidateVerbOptions& opt
 
 void add_validate(Program& program) {
   const auto options = std::make_shared<ValidateVerbOptions>();
-  CLI::App& verb = program.add(
+  Verb verb = program.add(
       {"validate",
        "Prove a target right on a model: every output, at every size",
        {"portwright validate model.onnx --target openvino:fp32 --inputs inputs.npz --reference reference.npz",
         "portwright validate model.onnx --target onnxruntime:fp32 --dynamic x.0=batch:1..8..32"}},
       [options](Console& console) { return validate_model(console, *options); });
-  verb.add_option("MODEL", options->model, "An ONNX file")->required();
+  verb.argument("MODEL", options->model, "An ONNX file");
   add_options(verb, options->targets);
-  add_value(verb, "-i,--inputs", options->inputs_file, "IN.npz",
-            "Inputs of the example's size; generated if not given");
-  add_value(verb, "-r,--reference", options->reference_file, "OUT.npz",
-            "What PyTorch made of these inputs; ONNX Runtime without optimisation if not given");
+  verb.option("-i,--inputs", options->inputs_file, "IN.npz", "Inputs of the example's size; generated if not given");
+  verb.option("-r,--reference", options->reference_file, "OUT.npz",
+              "What PyTorch made of these inputs; ONNX Runtime without optimisation if not given");
   add_options(verb, options->inputs);
   add_options(verb, options->tolerance);
-  add_value(verb, "--drift-limit", options->drift_limit, "RATIO",
-            "Highest error, in multiples of PyTorch's own at that precision, that is honest loss")
-      ->capture_default_str();
+  verb.option("--drift-limit", options->drift_limit, "RATIO",
+              "Highest error, in multiples of PyTorch's own at that precision, that is honest loss");
   add_options(verb, options->isolation);
 }
 
