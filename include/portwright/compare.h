@@ -23,8 +23,8 @@ Policy policy_for(const std::string& precision);
 
 // All of it is taken in one pass over the data. Complex numbers: |.| is the modulus.
 // Elements where either side is NaN or Inf are counted in `nonfinite` and left out of the error metrics; they are out
-// of tolerance unless both sides hold a NaN or the same Inf. When shapes or dtypes differ, or a side has no such output,
-// nothing is computed: the metrics are NaN and all elements count as out of tolerance.
+// of tolerance unless both sides hold a NaN or the same Inf. When shapes or dtypes differ, or a side has no such
+// output, nothing is computed: the metrics are NaN and all elements count as out of tolerance.
 struct OutputMetrics {
   std::string name;
   Verdict verdict = Verdict::not_run;
@@ -55,9 +55,9 @@ struct Comparison {
 };
 
 // Outputs are matched by name; when no name matches and the counts agree, by position. Passed when all outputs are;
-// vacuous when that holds and there was not one element to compare. A constant output is only marked: whether it makes a
-// pass vacuous is validate's to say. `threads` 0: all cores for large tensors; the result does not depend on it. Tensors
-// may be unaligned (map_npz).
+// vacuous when that holds and there was not one element to compare. A constant output is only marked: whether it makes
+// a pass vacuous is validate's to say. `threads` 0: all cores for large tensors; the result does not depend on it.
+// Tensors may be unaligned (map_npz).
 Comparison compare(const Tensors& actual, const Tensors& reference, const Policy& policy, int threads = 0);
 OutputMetrics compare_output(const std::string& name, const Tensor& actual, const Tensor& reference,
                              const Policy& policy, int threads = 0);

@@ -23,8 +23,9 @@ struct NpzLimits {
 // cannot_read, not_npz, truncated, lying_header, too_large, unsupported_dtype, pickled, duplicate_name.
 Result<Tensors> read_npz(const std::filesystem::path& file, const NpzLimits& limits = {});
 
-// The same, except that every stored array in native byte order is a view, even one that is not aligned to its element, as in
-// the files of numpy.savez. For readers that take bytes and not elements, as compare() does: Tensor::as() needs alignment.
+// The same, except that every stored array in native byte order is a view, even one that is not aligned to its element,
+// as in the files of numpy.savez. For readers that take bytes and not elements, as compare() does: Tensor::as() needs
+// alignment.
 Result<Tensors> map_npz(const std::filesystem::path& file, const NpzLimits& limits = {});
 
 // Stored without compression, written to a temporary file beside `file` and renamed, so a reader never sees half of it.

@@ -23,9 +23,10 @@ std::string to_string(const Values& values);
 // What stands in for an input without declared values: normal for floats, tokens(0,2) for integers, mask for booleans.
 Values default_values(Dtype dtype);
 
-// Filled from Philox4x32-10 (J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): every element has
-// 64 random bits of its own, which depend on (seed, case, name, row-major index) alone. So a longer first axis keeps the
-// rows it had, and float16 and bfloat16 arrays are the float32 array, rounded. Integers are drawn as integers.
+// Filled from Philox4x32-10 (J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): every element
+// has 64 random bits of its own, which depend on (seed, case, name, row-major index) alone. So a longer first axis
+// keeps the rows it had, and float16 and bfloat16 arrays are the float32 array, rounded. Integers are drawn as
+// integers.
 //   normal: the quantile function on a 52-bit uniform, in arithmetic that gives the same bits on every machine;
 //   uniform(lo,hi): from lo to hi (rounding to the dtype may reach them); tokens(lo,hi): lo, ..., hi - 1;
 //   mask: all true/1 except the last quarter of the last axis (at least one stays), as padding is;

@@ -12,6 +12,9 @@
 #include "base/python_peer.h"
 #include "portwright/npz.h"
 
+// Under the address sanitizer too, too large an allocation must fail and not end the program.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
 namespace portwright {
 namespace {
 
