@@ -52,7 +52,7 @@ std::string format_bytes(double bytes) {
     bytes /= 1000;
     ++unit;
   }
-  return (unit == 0 ? fmt::format("{:.0f}", bytes) : format_significant(bytes)) + " " + kUnits[unit];
+  return (unit == 0 ? fmt::format("{:.0f}", bytes) : rounded(bytes, 3)) + " " + kUnits[unit];
 }
 
 std::string format_count(double count) {
@@ -64,7 +64,9 @@ std::string format_count(double count) {
 
 std::string format_percent(double share) {
   const double percent = share * 100;
-  return (percent > 99.95 && percent < 100 ? fmt::format("{:.4g}", percent) : rounded(percent, 3)) + " %";
+  // Just below all is never rounded up to all.
+  if (percent > 99.95 && percent < 100) return fmt::format("{:.5g} %", std::floor(percent * 1000 + 1e-6) / 1000);
+  return rounded(percent, 3) + " %";
 }
 
 std::string format_ratio(double ratio) { return std::isfinite(ratio) ? rounded(ratio, 3) + "x" : nonfinite(ratio); }
