@@ -12,7 +12,8 @@ std::string nonfinite(double value) { return std::isnan(value) ? "nan" : value >
 
 // Digits behind the point that leave `digits` that matter, never more than needed.
 std::string rounded(double value, int digits) {
-  const int magnitude = value == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::fabs(value))));
+  const double shown = std::stod(fmt::format("{:.{}e}", value, digits - 1));  // 0.9999 has the magnitude of 1.00
+  const int magnitude = shown == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::fabs(shown))));
   return fmt::format("{:.{}f}", value, std::max(0, digits - 1 - magnitude));
 }
 
