@@ -1,13 +1,14 @@
 # make demo    set up, build and port a real model end to end
 # make test    set up, build and run all tests
 # make build   set up and build; the program is build/portwright
-# make lint    formatting and static analysis of our own code
+# make lint    formatting of our own code
+# make tidy    static analysis of our own code (clang-tidy; minutes)
 # make asan    the C++ tests under the address and undefined-behaviour sanitizers
 # make bench   the benchmarks behind the figures in the README
 CMAKE := .venv/bin/cmake
 PRESET ?= $(if $(CI),ci,release)
 
-.PHONY: all setup build test demo lint format asan bench clean
+.PHONY: all setup build test demo lint tidy format asan bench clean
 all: build
 
 setup:
@@ -23,8 +24,11 @@ test: build
 demo: build
 	@scripts/demo
 
-lint: build
+lint: setup
 	@scripts/lint
+
+tidy: build
+	@scripts/lint --tidy
 
 format:
 	@scripts/lint --fix
