@@ -31,8 +31,9 @@ class Outcome:
         return json.loads(self.out)
 
     def fails(self, code: int, *words: str) -> "Outcome":
-        """The form of every failure: one error line that names what is wrong, one hint line, this exit code."""
-        lines = self.err.splitlines()
+        """The form of every failure, after progress: one error line that names what is wrong, one hint line, this code."""
+        progress = [line for line in self.err.splitlines() if line.startswith("portwright: ") and "error:" not in line]
+        lines = [line for line in self.err.splitlines() if line not in progress]
         assert self.code == code, self
         assert len(lines) == 2 and lines[0].startswith("portwright: error: ") and lines[1].startswith("hint: "), self
         assert len(lines[1]) > len("hint: "), self

@@ -26,7 +26,7 @@ def test_help_of_every_verb_has_two_examples(portwright, verb):
 def test_examples_in_help_use_options_that_exist(portwright):
     for verb in VERBS:
         text = portwright(verb, "--help").out
-        known = set(re.findall(r"--[a-z-]+", text.split("Options:")[1].split("Examples:")[0]))
+        known = set(re.findall(r"--[a-z-]+", re.split("[Oo]ptions:", text, maxsplit=1)[1].split("Examples:")[0]))
         used = set(re.findall(r"--[a-z-]+", text.split("Examples:")[1]))
         assert used <= known, (verb, used - known)
 
