@@ -6,6 +6,7 @@
 #include "engine/torch/session.h"
 #include "measure/records.h"
 #include "port/run.h"
+#include "report/format.h"
 
 namespace portwright {
 namespace {
@@ -121,7 +122,7 @@ Result<StepResult> Run::measure_body() {
   for (const Speedup& speedup : result.speedups)
     if (speedup.ci95.high < 1 && speedup.baseline == "torch:eager")
       step.issues.push_back({"measure", speedup.target, "performance",
-                             "slower than eager PyTorch: " + number(speedup.ratio).dump() + " times its speed",
+                             "slower than eager PyTorch: " + format_significant(speedup.ratio) + " times its speed",
                              "at this size and thread count", "try another target, batch size or thread count", "open",
                              Json::object(), to_json(speedup)});
   step.result = to_json(result);

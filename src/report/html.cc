@@ -178,6 +178,16 @@ Markup sizes(const TargetRow& target) {
                rows);
 }
 
+// A number such as 2.8e-07 stays on one line: a word joiner follows its hyphen.
+Markup sentence(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    if (text[i] == '-' && i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9') out += "\u2060";
+  }
+  return tag("p", out);
+}
+
 Markup sentences(const TargetRow& target) {
   Markup out;
   if (!target.error.empty())
@@ -186,7 +196,7 @@ Markup sentences(const TargetRow& target) {
   for (const std::string& line : target.vacuous)
     out += tag("p", {{"class", "problem"}}, "Says nothing about correctness: " + line + ".");
   for (const std::string* line : {&target.drift, &target.noise_floor, &target.accuracy})
-    if (!line->empty()) out += tag("p", *line);
+    if (!line->empty()) out += sentence(*line);
   return out;
 }
 

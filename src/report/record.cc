@@ -25,17 +25,16 @@ const Json& list(const Json& object, const char* key) {
   return value.is_array() ? value : kEmpty;
 }
 
-// Any value on one line: strings as they are, null as nothing, the rest as JSON.
+// Any value on one line: strings as they are, null as nothing, lists and objects as their values.
 std::string plain(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return format_significant(value.get<double>());
-  if (value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_primitive(); })) {
-    std::string out;
-    for (const Json& item : value) out += (out.empty() ? "" : ", ") + plain(item);
-    return out;
-  }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (value.is_primitive()) return value.dump();
+  std::string out;
+  const char* separator = value.is_array() && !value.empty() && value.front().is_structured() ? "; " : ", ";
+  for (const Json& item : value) out += (out.empty() ? "" : separator) + plain(item);
+  return out;
 }
 
 std::string text(const Json& object, const char* key) { return plain(member(object, key)); }
@@ -110,10 +109,8 @@ std::string noise_sentence(const Json& floor) {
   const auto max_abs = real(floor, "max_abs");
   if (!max_abs) return "";
   const std::string method = text(floor, "method");
-  return fmt::format(
-      "Two exact runs of the reference{} already differ by up to {}; an error of that size says nothing about the "
-      "engine.",
-      method.empty() ? "" : " (" + method + ")", format_error(*max_abs));
+  return fmt::format("Noise floor: {}{}. An error of that size says nothing about the engine.", format_error(*max_abs),
+                     method.empty() ? "" : " (" + method + ")");
 }
 
 std::string drift_sentence(const Json& drift) {
@@ -325,6 +322,9 @@ std::string Record::headline() const {
   const auto helped = static_cast<std::size_t>(std::count_if(
       targets.begin(), targets.end(), [](const TargetRow& t) { return t.verdict == "passed" && !t.remedies.empty(); }));
   if (helped > 0) out += fmt::format(", {} of them through a remedy", helped);
+  for (const StepRow& step : steps)  // those of one target are told by its verdict
+    if (step.name.find(':') == std::string::npos && step.status != "passed" && !step.status.empty())
+      out += fmt::format("; step {}: {}", step.name, spaced(step.status));
   return out + "; " + (issues.empty() ? "no issues met" : plural(issues.size(), "issue") + " in the log");
 }
 

@@ -42,6 +42,13 @@ TEST(Record, WorstErrorIsOverAllSizesAndOutputs) {
   EXPECT_EQ(record.headline(), "3 of 5 targets passed, 1 of them through a remedy; 4 issues in the log");
 }
 
+TEST(Record, HeadlineNamesStepsThatFailed) {
+  Json port = sample().port;
+  port["steps"][8]["status"] = "crashed";
+  EXPECT_EQ(read_record(port, {}).headline(),
+            "3 of 5 targets passed, 1 of them through a remedy; step bench: crashed; no issues met");
+}
+
 TEST(Record, DriftAndNoiseFloorAreSentences) {
   const auto [port, issues] = sample();
   const Record record = read_record(port, issues);

@@ -19,7 +19,7 @@
     grid: { color: css("--line"), drawBorder: false, drawTicks: false, ...extra.grid }, ...extra.scale,
   });
   const base = (scales, plugins) => ({
-    responsive: true, maintainAspectRatio: false, animation: false, layout: { padding: { right: 64 } },
+    responsive: true, maintainAspectRatio: false, animation: false, layout: { padding: { right: 56 } },
     scales, plugins: { legend: { display: false }, ...plugins },
   });
   const line = (context, x, top, bottom, colour, dash) => {
@@ -94,7 +94,7 @@
     };
     const dataset = { data: measured, indexAxis: "y", barThickness: 16, borderRadius: 3, backgroundColor: css("--series-1"), parsing: { xAxisKey: "x", yAxisKey: "y" } };
     const options = base(
-      { x: values({ scale: { beginAtZero: true, title: { display: true, text: "milliseconds", color: css("--muted") } }, ticks: {} }), y: rows() },
+      { x: values({ scale: { beginAtZero: true, grace: "12%", title: { display: true, text: "milliseconds", color: css("--muted") } }, ticks: {} }), y: rows() },
       { tooltip: { callbacks: { title: () => "", label: ({ raw }) => `${targets[raw.y].name}: ${milliseconds(raw.x)}${raw.ci95 ? ` (95 %: ${raw.ci95.map(milliseconds).join(" to ")})` : ""}` } } });
     options.indexAxis = "y";
     return { type: "bar", data: { datasets: [dataset] }, options, plugins: [whiskers] };
