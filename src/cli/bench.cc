@@ -119,14 +119,14 @@ Result<ExitCode> bench_targets(Console& console, const BenchVerbOptions& options
     return fail({Fault::usage, "options", "bad_option", "--seconds must be positive", "--seconds",
                  "for example --seconds 20", ""});
   PW_TRY(scratch, ScratchFolder::make("portwright-bench-"));
-  const auto progress = console.progress();
-  PW_TRY(field, gather(options, scratch.path(), *progress));
+  Progress& progress = console.progress();
+  PW_TRY(field, gather(options, scratch.path(), progress));
   BenchOptions how;
   how.max_seconds = options.seconds;
   how.threads = options.source.isolation.threads;
   if (!field.inputs.empty() && !field.inputs[0].tensor.shape().empty()) how.items = field.inputs[0].tensor.shape()[0];
-  how.progress = [&](const std::string& what) { progress->now(what); };
-  progress->now("measuring");
+  how.progress = [&](const std::string& what) { progress.now(what); };
+  progress.now("measuring");
   const Bench result = bench(field.contestants, field.inputs, how);
   Json out = document("bench");
   out["subject"] = options.source.source;

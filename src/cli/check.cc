@@ -35,8 +35,8 @@ std::string line(const Console& console, const Finding& finding) {
 }
 
 Result<ExitCode> check(Console& console, const std::string& file) {
-  const auto progress = console.progress();
-  progress->now("checking " + file);
+  Progress& progress = console.progress();
+  progress.now("checking " + file);
   PW_TRY(model, Model::load(file));
   const std::vector<Finding> findings = model.check();
   Json out = to_json(findings);

@@ -18,8 +18,8 @@ struct CompareOptions {
 };
 
 Result<ExitCode> compare_files(Console& console, const CompareOptions& options) {
-  const auto progress = console.progress();
-  progress->now("comparing " + options.actual + " with " + options.reference);
+  Progress& progress = console.progress();
+  progress.now("comparing " + options.actual + " with " + options.reference);
   PW_CHECK(check_threads(options.threads));
   PW_TRY(limits, policy(options.tolerance, options.precision));
   PW_TRY(actual, map_npz(options.actual));

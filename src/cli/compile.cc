@@ -29,17 +29,14 @@ std::string human(const Console& console, const std::string& folder, const Engin
 }
 
 Result<ExitCode> compile_model(Console& console, const CompileVerbOptions& options) {
-  PW_TRY(all, targets(options.targets));
-  if (all.size() != 1)
-    return fail({Fault::usage, "options", "bad_option", "compile takes one --target", "--target",
-                 "run it once for each target, with a folder for each", ""});
+  PW_TRY(target, single_target(options.targets));
   PW_TRY(limits, isolation(options.isolation));
   PW_TRY(model, Model::load(options.model));
   PW_CHECK(make_folders(options.folder));
-  const auto progress = console.progress();
-  progress->now("compiling " + options.model + " for " + all[0].text);
+  Progress& progress = console.progress();
+  progress.now("compiling " + options.model + " for " + target.text);
   CompileOptions compile;
-  compile.target = all[0];
+  compile.target = target;
   compile.threads = options.isolation.threads;
   compile.optimization = options.optimization;
   compile.save_to = options.folder;

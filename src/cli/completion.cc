@@ -7,15 +7,10 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "portwright/engine.h"
+#include "report/format.h"
 
 namespace portwright {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
 
 std::vector<std::string> flags_of(const CLI::Option& option) {
   std::vector<std::string> flags;
@@ -59,9 +54,9 @@ std::string bash(const CLI::App& app) {
       if (const auto choices = values_of(*option); !choices.empty())
         for (const auto& flag : flags)
           values += fmt::format("    {}:{}) COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;\n",
-                                verb->get_name(), flag, joined(choices));
+                                verb->get_name(), flag, joined(choices, " "));
     }
-    words += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), joined(all));
+    words += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), joined(all, " "));
   }
   return fmt::format(R"(# Completion of portwright in bash: source <(portwright completion bash)
 _portwright() {{
@@ -78,7 +73,7 @@ _portwright() {{
 }}
 complete -o default -o bashdefault -F _portwright portwright
 )",
-                     joined(verb_names(app)), values, words);
+                     joined(verb_names(app), " "), values, words);
 }
 
 // Text between single quotes, where brackets and colons have a meaning of their own.
@@ -98,7 +93,7 @@ std::string zsh_text(const std::string& text) {
 std::string zsh_option(const CLI::Option& option) {
   std::string out;
   const auto choices = values_of(option);
-  const std::string values = choices.empty() ? "_files" : "(" + zsh_text(joined(choices)) + ")";
+  const std::string values = choices.empty() ? "_files" : "(" + zsh_text(joined(choices, " ")) + ")";
   for (const std::string& flag : flags_of(option))
     out += fmt::format(" \\\n        '*{}[{}]{}'", flag, zsh_text(option.get_description()),
                        takes_value(option) ? ":value:" + values : "");
@@ -113,7 +108,7 @@ std::string zsh(const CLI::App& app) {
     for (const CLI::Option* option : options_of(*verb)) options += zsh_option(*option);
     const auto words = argument_words(*verb);
     cases += fmt::format("    {})\n      _arguments{} \\\n        '*:file:{}' ;;\n", verb->get_name(), options,
-                         words.empty() ? "_files" : "(" + joined(words) + ")");
+                         words.empty() ? "_files" : "(" + joined(words, " ") + ")");
   }
   return fmt::format(R"(#compdef portwright
 # Completion of portwright in zsh: portwright completion zsh > a folder of $fpath/_portwright
@@ -156,7 +151,7 @@ std::string fish(const CLI::App& app) {
       for (const auto& flag : option->get_snames()) out += " -s " + flag;
       const auto choices = values_of(*option);
       if (!choices.empty())
-        out += fmt::format(" -x -a '{}'", joined(choices));
+        out += fmt::format(" -x -a '{}'", joined(choices, " "));
       else if (takes_value(*option))
         out += " -r";
       out += fmt::format(" -d '{}'\n", fish_text(option->get_description()));

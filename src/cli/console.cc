@@ -99,7 +99,10 @@ bool takes_colour(int fd) {
 
 Console::Console(ConsoleOptions options) : options_(options), colour_(takes_colour(STDOUT_FILENO)) {}
 
+Console::~Console() = default;
+
 void Console::write(std::string_view text) {
+  if (progress_) progress_->finish();
   while (!text.empty() && !closed_) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n >= 0) {
@@ -141,11 +144,14 @@ void Console::error(const Error& error, ExitCode code) {
   document(out);
 }
 
-std::unique_ptr<Progress> Console::progress() const {
-  if (options_.quiet) return std::make_unique<Progress>(Progress::Style::silent);
-  if (options_.verbose) return std::make_unique<Progress>(Progress::Style::every_line);
+Progress& Console::progress() {
+  if (progress_) return *progress_;
   const bool terminal = ::isatty(STDERR_FILENO) != 0 && variable("TERM") != "dumb";
-  return std::make_unique<Progress>(terminal ? Progress::Style::status : Progress::Style::lines);
+  auto style = terminal ? Progress::Style::status : Progress::Style::lines;
+  if (options_.verbose) style = Progress::Style::every_line;
+  if (options_.quiet) style = Progress::Style::silent;
+  progress_ = std::make_unique<Progress>(style);
+  return *progress_;
 }
 
 }  // namespace portwright

@@ -25,6 +25,9 @@ struct ConsoleOptions {
 class Console {
  public:
   explicit Console(ConsoleOptions options);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
 
   bool json() const { return options_.json; }
   bool verbose() const { return options_.verbose; }
@@ -41,14 +44,15 @@ class Console {
   // "portwright: error: ..." and "hint: ..." on standard error; with --json the error document on standard output too.
   void error(const Error& error, ExitCode code);
 
-  // What goes on, on standard error, as long as the result lives; silent with --quiet.
-  std::unique_ptr<Progress> progress() const;
+  // What goes on, on standard error, until something is printed; silent with --quiet.
+  Progress& progress();
 
   // What went wrong with standard output, if anything did. A reader that closed its end is not an error.
   const Status& output_status() const { return output_status_; }
 
  private:
   void write(std::string_view text);
+  std::unique_ptr<Progress> progress_;
   ConsoleOptions options_;
   bool colour_;
   bool closed_ = false;  // nobody reads standard output any more

@@ -137,12 +137,6 @@ Json record(const Findings& found) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 void add_python(Table& table, const Findings& found) {
   const Tone faint = Tone::faint;
   if (!found.python) {
@@ -191,8 +185,8 @@ std::string human(const Console& console, const Findings& found) {
 }
 
 Result<ExitCode> doctor(Console& console, const std::string& python) {
-  const auto progress = console.progress();
-  const Findings found = look(python, *progress);
+  Progress& progress = console.progress();
+  const Findings found = look(python, progress);
   console.document(record(found));
   console.print(human(console, found));
   return found.missing.empty() ? ExitCode::passed : ExitCode::environment;

@@ -5,6 +5,7 @@
 #include "cli/program.h"
 #include "cli/sources.h"
 #include "portwright/npz.h"
+#include "report/format.h"
 
 namespace portwright {
 namespace fs = std::filesystem;
@@ -15,19 +16,13 @@ struct ExportVerbOptions {
   std::string folder;
 };
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out.empty() ? "none" : out;
-}
-
 std::string human(const Console& console, const fs::path& folder, const ExportResult& result) {
   std::string out =
       fmt::format("opset {}, IR version {}, exporter {}\n", result.opset_produced, result.ir_version, result.exporter);
   if (result.opset_asked && *result.opset_asked != result.opset_produced)
     out += console.paint(Tone::warn, fmt::format("opset {} was asked for\n", *result.opset_asked));
   out += fmt::format("inputs {}; outputs {}; dynamic axes {}\n", joined(result.inputs), joined(result.outputs),
-                     joined(result.dynamic_axes));
+                     result.dynamic_axes.empty() ? "none" : joined(result.dynamic_axes));
   if (!result.static_axes.empty())
     out += console.paint(Tone::warn, "asked to be dynamic, came out static: " + joined(result.static_axes)) + "\n";
   for (const char* file : {"model.onnx", "inputs.npz", "reference.npz", "export.json"})
@@ -39,9 +34,9 @@ Result<ExitCode> export_model(Console& console, const ExportVerbOptions& options
   PW_TRY(source, source_options(options.source));
   const fs::path folder = options.folder;
   PW_CHECK(make_folders(folder));
-  const auto progress = console.progress();
-  PW_TRY(exported, export_source(source, options.source.exporting, folder / "model.onnx", *progress));
-  progress->now("running " + source.source + " in PyTorch");
+  Progress& progress = console.progress();
+  PW_TRY(exported, export_source(source, options.source.exporting, folder / "model.onnx", progress));
+  progress.now("running " + source.source + " in PyTorch");
   PW_TRY(reference, exported.source->forward(exported.inputs, "fp32"));
   PW_CHECK(write_npz(folder / "inputs.npz", exported.inputs));
   PW_CHECK(write_npz(folder / "reference.npz", reference));

@@ -86,12 +86,6 @@ std::string usage(const CLI::App& app) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-std::string choices_text(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : "|") + word;
-  return out;
-}
-
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string all = option.get_type_name();
   std::vector<std::string> words;

@@ -20,8 +20,7 @@ std::vector<const CLI::App*> visible_verbs(const CLI::App& app);
 std::vector<const CLI::Option*> arguments_of(const CLI::App& app);
 std::vector<const CLI::Option*> options_of(const CLI::App& app);
 bool takes_value(const CLI::Option& option);
-// Words of which an option or argument takes one, as help shows them ("html|md"); and back, empty for any other.
-std::string choices_text(const std::vector<std::string>& words);
+// The words of an option or argument that takes one of a few; its value's name is "html|md". Empty for any other.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
 }  // namespace portwright

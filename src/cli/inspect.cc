@@ -30,12 +30,6 @@ std::string opsets_text(const ModelSummary& summary) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 void add_values(Table& table, const char* title, const std::vector<ValueInfo>& values) {
   for (const ValueInfo& value : values)
     table.add({{&value == &values.front() ? title : "", Tone::faint}, value.name + "  " + value.type_text});

@@ -45,6 +45,12 @@ Result<std::vector<Target>> targets(const TargetOptions& options) {
   return out;
 }
 
+Result<Target> single_target(const TargetOptions& options) {
+  PW_TRY(all, targets(options));
+  if (all.size() == 1) return all[0];
+  return fail(bad_option("--target", "this verb takes one --target", "run it once for each target"));
+}
+
 void add_options(Verb& verb, InputOptions& options) {
   verb.option("--input", options.inputs, "NAME:SHAPE[:DTYPE][:VALUES]",
               "An input, such as x:1x3x224x224 or ids:1x16:int64:tokens(0,1000); may be repeated");

@@ -20,6 +20,7 @@ struct TargetOptions {
 };
 void add_options(Verb& verb, TargetOptions& options);
 Result<std::vector<Target>> targets(const TargetOptions& options);
+Result<Target> single_target(const TargetOptions& options);  // of a verb that takes one
 
 struct InputOptions {
   std::vector<std::string> inputs, dynamic;

@@ -62,14 +62,6 @@ Result<PortOptions> port_options(const PortVerbOptions& options, const std::vect
   return out;
 }
 
-std::string speedup_text(const TargetRow& target) {
-  if (!target.speedup) return "-";
-  std::string out = format_ratio(target.speedup->value);
-  if (target.speedup->low && target.speedup->high)
-    out += fmt::format(" ({} to {})", format_ratio(*target.speedup->low), format_ratio(*target.speedup->high));
-  return out;
-}
-
 std::string targets_table(const Console& console, const Record& record) {
   Table table({"target", "verdict", "criterion", "#max abs", "precision used", "#latency p50", "#against eager"});
   for (const TargetRow& t : record.targets)
@@ -79,7 +71,7 @@ std::string targets_table(const Console& console, const Record& record) {
                or_dash(t.max_abs, format_error),
                t.precision_effective.empty() ? "-" : t.precision_effective,
                or_dash(t.p50, format_ms),
-               speedup_text(t)});
+               t.speedup_text()});
   return table.text(console);
 }
 
@@ -119,12 +111,11 @@ Result<ExitCode> port_source(Console& console, const PortVerbOptions& options,
   PW_TRY(what, port_options(options, command));
   set_interruption_hint("what was done so far is in " + options.folder +
                         "; continue with the same command and --resume");
-  auto progress = console.progress();
+  Progress& progress = console.progress();
   what.progress = [&](const std::string& step, const std::string& detail) {
-    progress->now(step + (step.empty() || detail.empty() ? "" : ": ") + detail);
+    progress.now(step + (step.empty() || detail.empty() ? "" : ": ") + detail);
   };
   auto result = port(what);
-  progress.reset();
   if (!result) return fail(result.error());
   PW_TRY(record, parse_json(result->json, result->record));
   PW_TRY(issues, read_json_lines(result->record.parent_path() / "issues.jsonl"));

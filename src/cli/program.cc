@@ -6,6 +6,7 @@
 #include "cli/help.h"
 #include "cli/signals.h"
 #include "cli/suggest.h"
+#include "report/format.h"
 
 namespace portwright {
 namespace {
@@ -35,12 +36,6 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const auto& name : option->get_snames()) names.push_back("-" + name);
   }
   return names;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
 }
 
 Error unknown_verb(const CLI::App& app, const std::string& word) {

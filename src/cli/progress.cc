@@ -26,7 +26,9 @@ Progress::Progress(Style style) : style_(style) {
     watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { finish(); }
+
+void Progress::finish() {
   if (watcher_.joinable()) {
     watcher_.request_stop();
     watcher_.join();

@@ -24,6 +24,8 @@ class Progress {
 
   // What is being done from now on. May be called from any thread.
   void now(std::string what);
+  // Says no more, and leaves no line behind.
+  void finish();
 
  private:
   using Clock = std::chrono::steady_clock;

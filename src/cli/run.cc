@@ -43,10 +43,10 @@ Result<std::unique_ptr<Session>> open_subject(const RunOptions& options, const I
 Result<ExitCode> run_subject(Console& console, const RunOptions& options) {
   PW_TRY(limits, isolation(options.isolation));
   PW_TRY(inputs, read_npz(options.inputs));
-  const auto progress = console.progress();
-  progress->now("compiling " + options.subject);
+  Progress& progress = console.progress();
+  progress.now("compiling " + options.subject);
   PW_TRY(session, open_subject(options, limits));
-  progress->now("running " + options.subject);
+  progress.now("running " + options.subject);
   PW_TRY(result, session->run(inputs));
   PW_CHECK(write_npz(options.output, result.outputs));
   const EngineInfo& info = session->info();

@@ -128,16 +128,13 @@ std::string human(const Console& console, const Validation& validation, const st
 }
 
 Result<ExitCode> validate_model(Console& console, const ValidateVerbOptions& options) {
-  PW_TRY(all, targets(options.targets));
-  if (all.size() != 1)
-    return fail({Fault::usage, "options", "bad_option", "validate takes one --target", "--target",
-                 "run it once for each target, or use portwright port", ""});
+  PW_TRY(target, single_target(options.targets));
   PW_TRY(limits, isolation(options.isolation));
   PW_TRY(model, Model::load(options.model));
-  const auto progress = console.progress();
-  progress->now("preparing the reference");
+  Progress& progress = console.progress();
+  progress.now("preparing the reference");
   PW_TRY(question, make_question(options, model, limits));
-  PW_TRY(validation, validate_target(options, model, all[0], question, limits, *progress));
+  PW_TRY(validation, validate_target(options, model, target, question, limits, progress));
   Json out = to_json(validation);
   out["model"] = options.model;
   out["reference"] = question.reference_text;

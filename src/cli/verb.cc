@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/help.h"
+#include "report/format.h"
 
 namespace portwright {
 
@@ -14,7 +14,7 @@ void Verb::argument(const std::string& name, std::string& to, const std::vector<
                     const std::string& description) {
   app_->add_option(name, to, description)
       ->required()
-      ->type_name(choices_text(words))
+      ->type_name(joined(words, "|"))
       ->check(CLI::IsMember(words).description(""));
 }
 
@@ -41,7 +41,7 @@ template void Verb::option(const std::string&, std::vector<std::string>&, const 
 void Verb::choice(const std::string& names, std::string& to, const std::vector<std::string>& words,
                   const std::string& description) {
   app_->add_option(names, to, description)
-      ->type_name(choices_text(words))
+      ->type_name(joined(words, "|"))
       ->allow_extra_args(false)
       ->check(CLI::IsMember(words).description(""))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 
 #include "model/records.h"
 #include "port/run.h"
+#include "report/format.h"
 #include "verify/validation_record.h"
 
 namespace portwright {
@@ -36,12 +37,6 @@ std::string failing_sizes(const Validation& validation) {
       one += (one.empty() ? "" : ",") + symbol + "=" + std::to_string(value);
     text += (text.empty() ? "" : "; ") + one + " " + std::string(to_string(size.verdict));
   }
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
   return text;
 }
 

@@ -72,4 +72,13 @@ std::string format_percent(double share) {
 
 std::string format_ratio(double ratio) { return std::isfinite(ratio) ? rounded(ratio, 3) + "x" : nonfinite(ratio); }
 
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (!out.empty()) out += separator;
+    out += word;
+  }
+  return out;
+}
+
 }  // namespace portwright

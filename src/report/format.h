@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace portwright {
 
@@ -14,6 +16,9 @@ std::string format_bytes(double bytes);        // "44.7 MB" (powers of 1000)
 std::string format_count(double count);        // "11,689,512"
 std::string format_percent(double share);      // "99.6 %"
 std::string format_ratio(double ratio);        // "1.84x"
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
 
 // "-" for what was not measured.
 template <class Format>

@@ -48,19 +48,11 @@ std::string facts(const Facts& pairs) {
   return out + "\n";
 }
 
-std::string speedup(const TargetRow& target) {
-  if (!target.speedup) return "-";
-  std::string out = format_ratio(target.speedup->value);
-  if (target.speedup->low && target.speedup->high)
-    out += fmt::format(" ({} to {})", format_ratio(*target.speedup->low), format_ratio(*target.speedup->high));
-  return out;
-}
-
 std::string overview(const Record& record) {
   std::vector<std::vector<std::string>> rows;
   for (const TargetRow& t : record.targets)
     rows.push_back({t.target, t.verdict, t.criterion, or_dash(t.max_abs, format_error), t.precision_effective, t.device,
-                    or_dash(t.p50, format_ms), speedup(t)});
+                    or_dash(t.p50, format_ms), t.speedup_text()});
   return table({"Target", "Verdict", "Criterion", "#Max abs error", "Precision used", "Device", "#Latency (median)",
                 "#Against eager"},
                rows);

@@ -253,7 +253,7 @@ std::string where_text(const Json& where) {
 IssueRow read_issue(const Json& value) {
   std::string evidence;
   for (const auto& [name, shown] : facts_of(member(value, "evidence")))
-    evidence += (evidence.empty() ? "" : "; ") + name + " " + shown;
+    evidence += fmt::format("{}{} {}", evidence.empty() ? "" : "; ", name, shown);
   return {text(value, "id"),
           text(value, "step"),
           text(value, "target"),
@@ -310,6 +310,14 @@ TargetRow read_validation(const Json& validate) {
   row.verdict = text(validate, "verdict");
   add_validation(validate, row);
   return row;
+}
+
+std::string TargetRow::speedup_text() const {
+  if (!speedup) return "-";
+  std::string out = format_ratio(speedup->value);
+  if (speedup->low && speedup->high)
+    out += fmt::format(" ({} to {})", format_ratio(*speedup->low), format_ratio(*speedup->high));
+  return out;
 }
 
 std::size_t Record::passed() const {

@@ -48,6 +48,7 @@ struct TargetRow {
   std::optional<Estimate> latency_ms, speedup;  // latency: mean and interval; speed-up: against eager PyTorch
   std::optional<double> p50, p90, p99, throughput, peak_memory, load_s, compile_s, threads, runs;
   std::vector<RemedyRow> remedies;
+  std::string speedup_text() const;  // "1.70x (1.64x to 1.78x)"; "-" when not measured
 };
 
 struct IssueRow {
