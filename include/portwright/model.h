@@ -89,8 +89,13 @@ class Model {
   // weights_changed when a file that holds the weights is no longer the one that was loaded.
   Status save(const std::filesystem::path& file, SaveMode mode) const;
 
+  // How this model was stored: inlined when its weights lie in its own file and still fit one, else external.
+  SaveMode stored_as() const;
+
   // A serialized ModelProto whose large tensors point at external data relative to `folder()`: what engines are fed.
   Result<std::string> structure() const;
+  // All weights lie under folder(), so that an engine can be fed structure(); otherwise save() first.
+  bool weights_beside() const;
   const std::filesystem::path& folder() const;  // the folder that the weights' locations are relative to
   const std::filesystem::path& file() const;
 

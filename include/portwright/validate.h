@@ -74,15 +74,22 @@ struct Validation {
 Validation validate(Session& session, const Target& target, const std::vector<Size>& sizes, const CaseMaker& cases,
                     const Reference& reference, const ValidateOptions& options);
 
-// The first node, in graph order, whose float output on the target leaves an unoptimised ONNX Runtime run, both on the
-// same inputs, with every tensor marked as an output.
+// Every tensor of the model, each marked as an output, from a session with these options; by name.
+Result<Tensors> all_tensors(const Model& model, const CompileOptions& options, const Tensors& inputs,
+                            const Isolation& isolation);
+// The same from ONNX Runtime at fp32 without optimisation.
+Result<Tensors> unoptimised_tensors(const Model& model, const Tensors& inputs, const Isolation& isolation);
+
 struct Culprit {
   NodeOrigin node;
   std::string tensor;
   OutputMetrics metrics;
 };
-Result<std::optional<Culprit>> first_difference(const Model& model, const CompileOptions& target, const Tensors& inputs,
-                                                const Policy& policy, const Isolation& isolation);
+// The first node, in graph order, one of whose outputs in `actual` leaves that in `truth`. Tensors that only one of
+// them has are passed over, and so are those of another dtype or shape when `strict` is off: names may then mean two
+// things.
+std::optional<Culprit> first_difference(const Model& model, const Tensors& actual, const Tensors& truth,
+                                        const Policy& policy, bool strict = true);
 // The first node whose fp32 output does not fit fp16 (|x| > 65504), found by an unoptimised fp32 run.
 Result<std::optional<Culprit>> first_overflow(const Model& model, const Tensors& inputs, const Isolation& isolation);
 

@@ -66,11 +66,10 @@ def op_export(worker, request: dict) -> dict:
         raise Failure(
             "usage", "bad_exporter", f"there is no exporter '{exporter}'", hint="known: " + ", ".join(_EXPORTERS)
         )
-    job = _job(worker, request)
+    job = job_of(worker, request)
     worker.note(f"exporting with {exporter}")
     start = time.perf_counter()
     with torch.no_grad(), _captured() as printed:
-        job.outputs = _output_names(job)
         produced = _save(Path(request["path"]), lambda file: _EXPORTERS[exporter](job, file))
     static = _static_axes(job, produced)
     return {
@@ -94,7 +93,8 @@ def op_export(worker, request: dict) -> dict:
     }
 
 
-def _job(worker, request: dict) -> _Job:
+def job_of(worker, request: dict) -> _Job:
+    """The request's subject, copies of its inputs and the axes that are really dynamic."""
     subject = worker.held(request["handle"], Subject)
     # Copies: the model may write into them, and they outlive the request's shared memory in traced constants.
     tensors = {name: tensor.clone() for name, tensor in worker.inbox.take(request["inputs"]).items()}
@@ -103,6 +103,8 @@ def _job(worker, request: dict) -> _Job:
     _check_axes(tensors, axes)
     job = _Job(subject, tensors, [axis for axis in axes if axis.get("max") != axis["min"]], request.get("opset"))
     _avoid_ones(job)
+    with torch.no_grad():
+        job.outputs = _output_names(job)
     return job
 
 
@@ -231,6 +233,11 @@ def _program(job: _Job):
         return _run_dynamo(job, lambda *_: torch.export.Dim.AUTO)
     except BaseException as error:
         raise _explained(error) from error
+
+
+def exported_program(job: _Job):
+    """The torch.export.ExportedProgram behind a dynamo export: its nodes carry the names of the ONNX tensors."""
+    return _program(job).exported_program
 
 
 def _run_dynamo(job: _Job, dim: Callable[[str, int, int | None], Any]):

@@ -25,6 +25,7 @@ _OPERATIONS = {
     "close": "portwright.opening",
     "forward": "portwright.forward",
     "export": "portwright.exporting",
+    "trace": "portwright.tracing",
     "eval_open": "portwright.evaluation",
     "eval_next": "portwright.evaluation",
     "eval_add": "portwright.evaluation",

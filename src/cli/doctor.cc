@@ -51,14 +51,14 @@ std::string on_path(const std::string& name) {
 }
 
 std::string find_compiler() {
-  if (const auto named = variable("CXX"); !named.empty()) return named;
+  if (auto named = variable("CXX"); !named.empty()) return named;
   for (const char* name : {"g++", "clang++"})
-    if (const auto found = on_path(name); !found.empty()) return found;
+    if (auto found = on_path(name); !found.empty()) return found;
   return "";
 }
 
 std::string cache_folder() {
-  if (const auto named = variable("PORTWRIGHT_CACHE"); !named.empty()) return named;
+  if (auto named = variable("PORTWRIGHT_CACHE"); !named.empty()) return named;
   if (const auto cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/portwright";
   return variable("HOME") + "/.cache/portwright";
 }

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   add_export(program);
   add_inspect(program);
   add_check(program);
+  add_simplify(program);
   add_compile(program);
   add_run(program);
   add_compare(program);

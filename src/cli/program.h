@@ -58,6 +58,7 @@ void add_doctor(Program& program);
 void add_export(Program& program);
 void add_inspect(Program& program);
 void add_check(Program& program);
+void add_simplify(Program& program);
 void add_compile(Program& program);
 void add_run(Program& program);
 void add_compare(Program& program);

@@ -20,10 +20,14 @@ struct WeightFile {
   std::int64_t modified_ns = 0;
 };
 
+// The identity of a file. Errors: cannot_read.
+Result<WeightFile> weight_state(const std::filesystem::path& path);
+
 struct Model::Impl {
   onnx::ModelProto proto;  // large tensors are external, with a complete location, offset and length
   std::filesystem::path file, folder;
-  std::map<std::string, WeightFile> weights;  // by location
+  std::map<std::string, WeightFile> weights;   // by location
+  std::shared_ptr<const void> kept = nullptr;  // what must live as long as the weights: temporary files
 
   static Model wrap(Impl impl);
   // The same model around another graph: same file, same weights.

@@ -125,6 +125,17 @@ Inferred infer(onnx::ModelProto model, Declared declared) {
   return {std::move(model), std::move(problems)};
 }
 
+std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelProto& model) {
+  onnx::shape_inference::DataValueMap values;
+  try {
+    const onnx::ShapeInferenceOptions lenient(false, 0, true);
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), lenient, &values);
+  } catch (const std::exception&) {
+    values.clear();  // what was inferred before it stays
+  }
+  return values;
+}
+
 tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model) {
   if (model.functions_size() == 0) return model;
   try {

@@ -40,6 +40,10 @@ class Inferred {
 // Strict inference with type checks and data propagation, on a copy. Goes on behind the first wrong node. Never throws.
 Inferred infer(onnx::ModelProto model, Declared declared);
 
+// Lenient inference with data propagation: adds what can be inferred to the model and gives the integer values that
+// propagation has found, as shapes. Never throws.
+std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelProto& model);
+
 // The model with its local functions expanded where they are called; else why that is not possible.
 tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model);
 

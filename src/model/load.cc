@@ -34,7 +34,8 @@ Status scan_dims(const wire::Source& source, const wire::Field& field, Dims& dim
   }
   // Packed: a run of numbers. Read as the fields of a message would be, one varint after another.
   std::string bytes;
-  if (field.size > 10 * 64) return fail(load_error("not_onnx", "a tensor has too many dimensions", "", ""));
+  if (field.size > std::size_t{10} * 64)
+    return fail(load_error("not_onnx", "a tensor has too many dimensions", "", ""));
   PW_CHECK(source.copy(field.payload, field.size, bytes));
   std::uint64_t value = 0;
   unsigned shift = 0;
@@ -255,17 +256,8 @@ class ExternalData {
                  "leaves the model's folder: '" + location + "' is a link to " + real.string(), kSafe);
     if (!fs::is_regular_file(real, code))
       return bad(tensor, "unsafe_external_data", "is no regular file: '" + location + "'", kSafe);
-    PW_TRY(stated, state(real));
+    PW_TRY(stated, weight_state(real));
     return &model_.weights.emplace(plain, std::move(stated)).first->second;
-  }
-
- public:
-  // The identity of a file.
-  static Result<WeightFile> state(const fs::path& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return fail(file_error("load", "cannot_read", path, errno));
-    return WeightFile{path, static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_ino),
-                      static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
   }
 
  private:
@@ -283,6 +275,13 @@ Status check_external_data(Model::Impl& model) {
 }
 
 }  // namespace
+
+Result<WeightFile> weight_state(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return fail(file_error("load", "cannot_read", path, errno));
+  return WeightFile{path, static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_ino),
+                    static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
 
 Result<Model> Model::load(const fs::path& file) {
   std::error_code code;
@@ -315,7 +314,7 @@ Result<fs::path> Model::Impl::weight_file(const std::string& location) const {
   if (known == weights.end())
     return fail({Fault::defect, "load", "unknown_location", "no weights at '" + location + "'", file.string(), "", ""});
   const WeightFile& was = known->second;
-  PW_TRY(now, ExternalData::state(was.path));
+  PW_TRY(now, weight_state(was.path));
   if (now.size != was.size || now.inode != was.inode || now.modified_ns != was.modified_ns)
     return fail(load_error("weights_changed", was.path.string() + " has changed since the model was loaded", was.path,
                            "load the model again"));

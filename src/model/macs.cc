@@ -107,7 +107,7 @@ Macs einsum(const onnx::NodeProto& node, const Shapes& shapes) {
     }
     const auto shape = shapes.input(input);
     if (c == '.' || c < 0 || !shape || axis >= shape->size()) return std::nullopt;
-    sizes[static_cast<std::size_t>(c)] = (*shape)[axis++];
+    sizes[static_cast<unsigned char>(c)] = (*shape)[axis++];
   }
   Macs out = input > 0 ? 1 : 0;
   for (const std::int64_t size : sizes)

@@ -3,6 +3,7 @@
 
 #include <onnx/common/constants.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "model/impl.h"
@@ -23,7 +24,7 @@ Model::~Model() = default;
 Model Model::Impl::wrap(Impl impl) { return Model(std::make_shared<Impl>(std::move(impl))); }
 
 Model Model::Impl::with(onnx::ModelProto changed) const {
-  Impl impl{std::move(changed), file, folder, weights};
+  Impl impl{std::move(changed), file, folder, weights, kept};
   return wrap(std::move(impl));
 }
 
@@ -33,6 +34,13 @@ Result<std::string> Model::structure() const {
     return fail({Fault::input, "load", "structure_too_large", "the structure of the model has more than 2 GB",
                  impl_->file.string(), "store weights as raw_data or external data", ""});
   return bytes;
+}
+
+bool Model::weights_beside() const {
+  return std::all_of(impl_->weights.begin(), impl_->weights.end(), [&](const auto& entry) {
+    const auto& [location, file] = entry;
+    return file.path == impl_->folder / location;
+  });
 }
 
 const std::filesystem::path& Model::folder() const { return impl_->folder; }

@@ -54,13 +54,13 @@ void drop_input(onnx::GraphProto& graph, const std::string& name) {
 
 // Gives each large float32 initializer another type and name, and puts a Cast in front that gives its old name back.
 void add_casts(onnx::GraphProto& graph, Dtype precision) {
-  const std::string suffix = precision == Dtype::f16 ? "f16" : "bf16";
+  const std::string suffix = precision == Dtype::f16 ? "_f16" : "_bf16";
   auto taken = value_names(graph);
   onnx::GraphProto casts;
   for (auto& tensor : *graph.mutable_initializer()) {
     if (!is_rounded(tensor)) continue;
     const std::string name = tensor.name();
-    tensor.set_name(fresh_name(name + "_" + suffix, taken));
+    tensor.set_name(fresh_name(name + suffix, taken));
     tensor.set_data_type(onnx_type_of(precision));
     append_cast(casts, tensor.name(), name);
     drop_input(graph, name);

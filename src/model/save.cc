@@ -132,6 +132,15 @@ Status save_external(const Model::Impl& model, onnx::ModelProto proto, const fs:
   return write_atomically(file, proto.SerializeAsString());
 }
 
+SaveMode Model::stored_as() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [location, weights] : impl_->weights) {
+    if (weights.path != impl_->file && weights.path.parent_path() == impl_->folder) return SaveMode::external;
+    bytes += weights.size;
+  }
+  return bytes > kMostInlined ? SaveMode::external : SaveMode::inlined;
+}
+
 Status Model::save(const fs::path& file, SaveMode mode) const {
   switch (mode) {
     case SaveMode::keep:

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -105,12 +107,11 @@ Result<wire::Rope> insert_raw_data(onnx::TensorProto tensor, wire::Rope&& payloa
   const std::string rest = tensor.SerializeAsString();
   const wire::Source source{std::string_view(rest)};
   wire::Rope out;
-  bool inserted = false;
+  std::optional<wire::Rope> waiting = std::move(payload);
   for (wire::Reader reader(source, 0, rest.size());;) {
     PW_TRY(field, reader.next());
-    if (!inserted && (!field || field->number > kRaw)) {
-      out.add_field(kRaw, std::move(payload));
-      inserted = true;
+    if (waiting && (!field || field->number > kRaw)) {
+      out.add_field(kRaw, *std::exchange(waiting, std::nullopt));
     }
     if (!field) return out;
     PW_CHECK(out.add_copy(source, *field));

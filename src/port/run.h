@@ -66,6 +66,7 @@ class Run {
   Result<Validation> validate_plainly(const std::string& file);
   bool try_other_exporter(StepResult& step, Validation& validation, std::string& file);
   void explain_model(StepResult& step, const Validation& validation, const std::string& file);
+  void locate_in_export(Issue& issue, const Model& model);
 
   // targets
   Result<StepResult> compile_body(Lane& lane);

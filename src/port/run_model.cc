@@ -35,7 +35,7 @@ std::string failing_sizes(const Validation& validation) {
     std::string one;
     for (const auto& [symbol, value] : size.axes)
       one += (one.empty() ? "" : ",") + symbol + "=" + std::to_string(value);
-    text += (text.empty() ? "" : "; ") + one + " " + std::string(to_string(size.verdict));
+    text += (text.empty() ? "" : "; ") + one + (one.empty() ? "" : " ") + std::string(to_string(size.verdict));
   }
   return text;
 }
@@ -183,8 +183,28 @@ void Run::explain_model(StepResult& step, const Validation& validation, const st
     issue.symptom = "the exported model does not compute what PyTorch computes: " + failing_sizes(validation);
     issue.cause = "the exporter changed the computation";
     issue.fix = "try another opset or exporter";
+    if (model) locate_in_export(issue, *model);
   }
   step.issues.push_back(std::move(issue));
+}
+
+// The first tensor of the graph that PyTorch computes differently inside the exported program.
+void Run::locate_in_export(Issue& issue, const Model& model) {
+  if (!needs_torch() || find_step("export")->result().value("exporter", std::string()) != "dynamo") return;
+  note("validate", "looking for the first node that PyTorch computes differently");
+  auto example = cases_(inputs_.example(), 0);
+  auto opened = source();
+  if (!example || !opened) return;
+  const auto truth = (*opened)->trace({{}, "dynamo", options_.opset, example->inputs});
+  const auto actual = unoptimised_tensors(model, example->inputs, isolation("validate.log"));
+  if (!truth || !actual) return;
+  const auto culprit = first_difference(model, *actual, *truth, policy_for("fp32"), false);
+  if (!culprit) return;
+  issue.where = where_of(culprit->node);
+  issue.where["tensor"] = culprit->tensor;
+  issue.cause = "the exporter wrote node '" + culprit->node.node + "' (" + culprit->node.op_type +
+                ") for something that PyTorch computes differently";
+  issue.evidence["max_abs"] = number(culprit->metrics.max_abs);
 }
 
 }  // namespace portwright

@@ -389,12 +389,15 @@ void Run::explain_target(Lane& lane, StepResult& step, const Validation& validat
   auto model = Model::load(folder_ / lane.configuration.model);
   if (lane.target.engine != "torch" && question && model) {
     note("validate:" + lane.target.text, "looking for the first node that differs");
-    auto culprit = first_difference(*model, compile_options(lane), question->inputs, policy_for("fp32"),
-                                    isolation(lane.target.folder() + ".log"));
-    if (culprit && *culprit) {
-      issue.where = where_of((*culprit)->node);
-      issue.where["tensor"] = (*culprit)->tensor;
-      issue.cause = lane.target.engine + " computes node '" + (*culprit)->node.node + "' (" + (*culprit)->node.op_type +
+    const auto apart = isolation(lane.target.folder() + ".log");
+    const auto truth = unoptimised_tensors(*model, question->inputs, apart);
+    const auto actual = all_tensors(*model, compile_options(lane), question->inputs, apart);
+    if (!truth || !actual) {
+      issue.cause = "not located: " + (truth ? actual.error() : truth.error()).message;
+    } else if (const auto culprit = first_difference(*model, *actual, *truth, policy_for("fp32"))) {
+      issue.where = where_of(culprit->node);
+      issue.where["tensor"] = culprit->tensor;
+      issue.cause = lane.target.engine + " computes node '" + culprit->node.node + "' (" + culprit->node.op_type +
                     ") differently from ONNX Runtime without optimisation";
     } else {
       issue.cause = "no single node differs when every tensor is an output: an optimisation across nodes is to blame";

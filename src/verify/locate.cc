@@ -1,6 +1,7 @@
 // Which node: runs with every tensor marked as an output.
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "portwright/validate.h"
 
@@ -9,27 +10,15 @@ namespace {
 
 constexpr float kLargestHalf = 65504.0F;
 
-CompileOptions unoptimised() { return {{"onnxruntime", "fp32", "", "cpu", "onnxruntime:fp32"}, 0, "off", {}, {}}; }
-
-Result<Tensors> all_tensors(const Model& marked, const CompileOptions& options, const Tensors& inputs,
-                            const Isolation& isolation) {
-  PW_TRY(session, open_session(marked, options, isolation));
-  PW_TRY(answer, session->run(inputs));
-  return std::move(answer.outputs);  // views that keep the worker's memory alive; nothing runs after them
-}
-
 // Tensors in graph order: the outputs of each node as it comes.
 std::vector<std::pair<NodeOrigin, std::string>> in_graph_order(const Model& model, const Tensors& tensors) {
+  std::unordered_map<std::string, std::size_t> place;
+  for (const NodeOrigin& origin : model.nodes()) place.emplace(origin.node, place.size());
   std::vector<std::pair<NodeOrigin, std::string>> ordered;
   for (const auto& [name, tensor] : tensors)
     if (auto origin = model.producer_of(name)) ordered.emplace_back(*origin, name);
-  const auto nodes = model.nodes();
-  const auto place = [&](const NodeOrigin& origin) {
-    return std::find_if(nodes.begin(), nodes.end(), [&](const NodeOrigin& n) { return n.node == origin.node; }) -
-           nodes.begin();
-  };
   std::stable_sort(ordered.begin(), ordered.end(),
-                   [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+                   [&](const auto& a, const auto& b) { return place.at(a.first.node) < place.at(b.first.node); });
   return ordered;
 }
 
@@ -43,26 +32,36 @@ float largest(const Tensor& tensor) {
 
 }  // namespace
 
-Result<std::optional<Culprit>> first_difference(const Model& model, const CompileOptions& target, const Tensors& inputs,
-                                                const Policy& policy, const Isolation& isolation) {
-  const Model marked = model.with_all_outputs();
-  PW_TRY(reference, all_tensors(marked, unoptimised(), inputs, isolation));
-  CompileOptions options = target;
-  options.save_to.clear();
-  PW_TRY(actual, all_tensors(marked, options, inputs, isolation));
-  for (const auto& [origin, name] : in_graph_order(marked, reference)) {
-    const Tensor* theirs = find(actual, name);
-    if (theirs == nullptr) continue;
-    OutputMetrics metrics = compare_output(name, *theirs, *find(reference, name), policy);
-    if (metrics.verdict != Verdict::passed) return std::optional<Culprit>(Culprit{origin, name, std::move(metrics)});
+Result<Tensors> all_tensors(const Model& model, const CompileOptions& options, const Tensors& inputs,
+                            const Isolation& isolation) {
+  CompileOptions unsaved = options;
+  unsaved.save_to.clear();
+  PW_TRY(session, open_session(model.with_all_outputs(), unsaved, isolation));
+  PW_TRY(answer, session->run(inputs));
+  return std::move(answer.outputs);  // views that keep the worker's memory alive; nothing runs after them
+}
+
+Result<Tensors> unoptimised_tensors(const Model& model, const Tensors& inputs, const Isolation& isolation) {
+  return all_tensors(model, {{"onnxruntime", "fp32", "", "cpu", "onnxruntime:fp32"}, 0, "off", {}, {}}, inputs,
+                     isolation);
+}
+
+std::optional<Culprit> first_difference(const Model& model, const Tensors& actual, const Tensors& truth,
+                                        const Policy& policy, bool strict) {
+  for (const auto& [origin, name] : in_graph_order(model, actual)) {
+    const Tensor& ours = *find(actual, name);
+    const Tensor* wanted = find(truth, name);
+    if (wanted == nullptr) continue;
+    if (!strict && (wanted->dtype() != ours.dtype() || wanted->shape() != ours.shape())) continue;
+    OutputMetrics metrics = compare_output(name, ours, *wanted, policy);
+    if (metrics.verdict != Verdict::passed) return Culprit{origin, name, std::move(metrics)};
   }
-  return std::optional<Culprit>();
+  return std::nullopt;
 }
 
 Result<std::optional<Culprit>> first_overflow(const Model& model, const Tensors& inputs, const Isolation& isolation) {
-  const Model marked = model.with_all_outputs();
-  PW_TRY(tensors, all_tensors(marked, unoptimised(), inputs, isolation));
-  for (const auto& [origin, name] : in_graph_order(marked, tensors)) {
+  PW_TRY(tensors, unoptimised_tensors(model, inputs, isolation));
+  for (const auto& [origin, name] : in_graph_order(model, tensors)) {
     const Tensor& tensor = *find(tensors, name);
     if (!is_float(tensor.dtype())) continue;
     const float most = largest(tensor);

@@ -85,7 +85,7 @@ TEST(SharedMemory, TensorsComeBackAsTheyWere) {
   auto box = SharedMemory::create("test");
   ASSERT_TRUE(box);
   Tensor numbers = Tensor::zeros(Dtype::i64, {3});
-  for (int i = 0; i < 3; ++i) numbers.as_mutable<std::int64_t>()[static_cast<std::size_t>(i)] = i * 7;
+  for (int i = 0; i < 3; ++i) numbers.as_mutable<std::int64_t>()[static_cast<std::size_t>(i)] = std::int64_t{7} * i;
   const auto described = put_tensors(*box, {{"empty", Tensor::zeros(Dtype::f32, {0, 4})}, {"numbers", numbers}});
   ASSERT_TRUE(described);
   const auto back = get_tensors(*box, *described);

@@ -13,6 +13,7 @@
 #include "portwright/npz.h"
 
 // Under the address sanitizer too, too large an allocation must fail and not end the program.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): its own name
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace portwright {

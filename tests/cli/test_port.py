@@ -107,6 +107,31 @@ def test_an_onnx_file_is_a_source_too(portwright, port, small, tmp_path):
     assert outcome.code != 0
 
 
+# Networks that people deploy: what must vary, and how far apart float32 engines may be from eager PyTorch.
+REAL = {
+    "torchvision:resnet18": (("--dynamic", "x.0=batch:1..8..32"), {"batch"}),
+    "torchvision:swin_t": ((), set()),
+    "timm:mobilenetv3_small_100": ((), {"batch"}),
+    "transformers:bert-small": ((), {"batch", "sequence"}),
+    "transformers:llama-small@causal-lm": ((), {"sequence"}),
+}
+
+
+@pytest.mark.parametrize("source", REAL)
+def test_real_networks_pass_at_every_size(port, source):
+    dynamic, axes = REAL[source]
+    outcome, record, issues = port(source, "onnxruntime:fp32", "openvino:fp32", more=dynamic)
+    outcome.passes()
+    assert issues == [] and record["remedies"] == []
+    for target in record["targets"]:
+        sizes = target["validate"]["sizes"]
+        for axis in axes:
+            assert len({size["axes"][axis] for size in sizes}) >= 3, sizes
+        for size in sizes:
+            assert size["verdict"] == "passed"
+            assert all(one["max_abs"] <= 1e-4 * max(1, abs(one["worst"]["reference"])) for one in size["metrics"]["outputs"])
+
+
 # Each model that breaks on purpose: verdict, class, and the node or line that must be named.
 CASES = {
     "branch.py": ("mismatch", "shape", {"line": "branch.py:26"}),
@@ -143,6 +168,8 @@ def test_a_wrong_export_is_not_passed(port):
     outcome, record, issues = port(f"{BREAKING / 'scatter.py'}:averaged", "onnxruntime:fp32")
     assert outcome.code == 1 and record["verdict"] == "mismatch"
     assert [issue["class"] for issue in issues] == ["export"]
+    assert issues[0]["where"]["op_type"] == "ScatterElements"
+    assert "scatter.py:61" in issues[0]["where"]["line"]
 
 
 def test_a_failing_exporter_is_replaced_and_the_remedy_recorded(port, tmp_path):

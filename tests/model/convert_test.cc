@@ -70,7 +70,7 @@ TEST_F(ConvertTest, RoundedWeightsCarryTheLoss) {
     EXPECT_EQ(tensor.data_type(), precision == Dtype::f16 ? TensorProto::FLOAT16 : TensorProto::BFLOAT16);
     const std::string data = read_bytes(file.string() + ".data");
     const std::string raw = two_layers().model.graph().initializer(0).raw_data();
-    for (std::size_t i = 0; i < 32 * 24; ++i) {
+    for (std::size_t i = 0; i < 768; ++i) {
       float value = 0;
       std::uint16_t bits = 0;
       std::memcpy(&value, raw.data() + 4 * i, 4);

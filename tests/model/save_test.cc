@@ -82,7 +82,7 @@ TEST_F(SaveTest, MoreThanTwoGigabytesLoadAndAreNotInlined) {
   auto builder = two_layers();
   auto& huge = *builder.graph().mutable_initializer(0);
   huge.set_dims(0, 32);
-  huge.set_dims(1, 24 * 1024 * 1024);
+  huge.set_dims(1, std::int64_t{24} << 20);
   const std::uintmax_t bytes = std::uintmax_t{32} * 24 * 1024 * 1024 * 4;
   set_external(huge, "huge.bin", "0", std::to_string(bytes));
   write_bytes(path("huge.bin"), "");

@@ -84,7 +84,7 @@ std::string reason_in(const std::string& what) {
     const auto start = line.find_first_not_of(" \t-");
     if (start == std::string::npos || line.find("Exception from") != std::string::npos || line.find("Check '") == 0)
       continue;
-    const std::string text = line.substr(start);
+    std::string text = line.substr(start);
     for (const char* phrase : kTelling)
       if (text.find(phrase) != std::string::npos) return text;
     if (first_line.empty()) first_line = text;
@@ -229,7 +229,7 @@ class OvSession : public PlacingSession {
       if (!outputs_[i].dtype)
         return fail({Fault::gate, "run", "unsupported",
                      "output '" + outputs_[i].name + "' has type " + outputs_[i].type_text, outputs_[i].name, "", ""});
-      const ov::Shape dims = made.get_shape();
+      const ov::Shape& dims = made.get_shape();
       Shape shape(dims.begin(), dims.end());
       PW_TRY(tensor, place(outputs_[i].name, *outputs_[i].dtype, shape));
       std::copy_n(static_cast<const std::byte*>(made.data()), tensor.bytes().size(), tensor.mutable_bytes().begin());

@@ -24,8 +24,8 @@ fs::path clone_folder() { return own_program().parent_path().parent_path(); }
 
 std::string find_python(const std::string& asked) {
   if (!asked.empty()) return asked;
-  if (const auto named = variable("PORTWRIGHT_PYTHON"); !named.empty()) return named;
-  if (const auto active = variable("VIRTUAL_ENV"); !active.empty() && executable(fs::path(active) / "bin/python"))
+  if (auto named = variable("PORTWRIGHT_PYTHON"); !named.empty()) return named;
+  if (auto active = variable("VIRTUAL_ENV"); !active.empty() && executable(fs::path(active) / "bin/python"))
     return (fs::path(active) / "bin/python").string();
   std::error_code ignored;
   for (const fs::path& folder : {fs::current_path(ignored), clone_folder()})

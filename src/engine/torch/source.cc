@@ -120,13 +120,24 @@ Result<Json> Source::call(std::string_view op, Json request) {
   return reply;
 }
 
-Result<ExportResult> Source::export_onnx(const ExportRequest& request) {
+Result<Json> Source::export_call(std::string_view op, const ExportRequest& request) {
   PW_TRY(example, worker_->put(request.example));
-  PW_TRY(reply, call("export", Json{{"path", request.path.string()},
-                                    {"exporter", request.exporter},
-                                    {"opset", request.opset ? Json(*request.opset) : Json()},
-                                    {"dynamic", to_json(inputs_.dynamic)},
-                                    {"inputs", example}}));
+  return call(op, Json{{"path", request.path.string()},
+                       {"exporter", request.exporter},
+                       {"opset", request.opset ? Json(*request.opset) : Json()},
+                       {"dynamic", to_json(inputs_.dynamic)},
+                       {"inputs", example}});
+}
+
+Result<Tensors> Source::copied(const Json& described) {
+  PW_TRY(views, worker_->get(described));
+  Tensors tensors;
+  for (const auto& [name, tensor] : views) tensors.push_back({name, tensor.clone()});
+  return tensors;
+}
+
+Result<ExportResult> Source::export_onnx(const ExportRequest& request) {
+  PW_TRY(reply, export_call("export", request));
   ExportResult result;
   result.exporter = reply.value("exporter", request.exporter);
   result.opset_asked = request.opset;
@@ -141,15 +152,17 @@ Result<ExportResult> Source::export_onnx(const ExportRequest& request) {
   return result;
 }
 
+Result<Tensors> Source::trace(const ExportRequest& request) {
+  PW_TRY(reply, export_call("trace", request));
+  return copied(reply.at("outputs"));
+}
+
 Result<Tensors> Source::forward(const Tensors& inputs, const std::string& precision) {
   PW_TRY(described, worker_->put(inputs));
   PW_TRY(reply,
          call("forward",
               Json{{"inputs", described}, {"precision", precision}, {"mode", "eager"}, {"threads", options_.threads}}));
-  PW_TRY(views, worker_->get(reply.at("outputs")));
-  Tensors outputs;
-  for (const auto& [name, tensor] : views) outputs.push_back({name, tensor.clone()});
-  return outputs;
+  return copied(reply.at("outputs"));
 }
 
 }  // namespace portwright

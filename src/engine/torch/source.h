@@ -62,6 +62,9 @@ class Source {
   const Json& versions() const { return versions_; }
 
   Result<ExportResult> export_onnx(const ExportRequest& request);
+  // Every tensor that the dynamo exporter names, computed by PyTorch on request.example; exports again (path is
+  // unused).
+  Result<Tensors> trace(const ExportRequest& request);
   // precision: fp32, fp64, fp16, bf16; the outputs are copies.
   Result<Tensors> forward(const Tensors& inputs, const std::string& precision);
   // Raw operations, for evaluation.
@@ -71,6 +74,8 @@ class Source {
  private:
   explicit Source(SourceOptions options) : options_(std::move(options)) {}
   Status start();
+  Result<Json> export_call(std::string_view op, const ExportRequest& request);
+  Result<Tensors> copied(const Json& described);
   SourceOptions options_;
   std::optional<Worker> worker_;
   ModelInputs inputs_;

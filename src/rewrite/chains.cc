@@ -1,0 +1,107 @@
+// Two operators in a row that one can do.
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "rewrite/pass.h"
+
+namespace portwright {
+namespace {
+
+// The producer of the node's data input, when that operator is one of `ops` and only this node reads it.
+NodeId before(const Graph& graph, NodeId node, std::span<const std::string_view> ops, bool alone) {
+  const ValueId input = graph.input(node, 0);
+  const NodeId maker = graph.producer(input);
+  if (maker == NodeId::none || !graph.domain(maker).empty() || graph.block(maker) != graph.block(node))
+    return NodeId::none;
+  if (std::find(ops.begin(), ops.end(), graph.op(maker)) == ops.end()) return NodeId::none;
+  return alone && graph.uses(input).size() != 1 ? NodeId::none : maker;
+}
+
+constexpr std::string_view kTranspose[] = {"Transpose"}, kCast[] = {"Cast"},
+                           kReshaping[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+
+bool merge_transposes(Graph& graph, NodeId node) {
+  const NodeId inner = before(graph, node, kTranspose, false);
+  if (!graph.is(node, "Transpose") || inner == NodeId::none) return false;
+  const auto first = graph.integers(inner, "perm"), second = graph.integers(node, "perm");
+  if (!first || !second || first->size() != second->size()) return false;
+  std::vector<std::int64_t> both;
+  for (const std::int64_t axis : *second) both.push_back(first->at(static_cast<std::size_t>(axis)));
+  graph.set(node, "perm", both);
+  graph.set_input(node, 0, graph.input(inner, 0));
+  return true;
+}
+
+// Every value of the type `inside` is also one of the type `outside`.
+bool holds(Dtype outside, Dtype inside) {
+  const auto is = [&](Dtype in, std::initializer_list<Dtype> out) {
+    return inside == in && std::find(out.begin(), out.end(), outside) != out.end();
+  };
+  return is(Dtype::f16, {Dtype::f32, Dtype::f64}) || is(Dtype::bf16, {Dtype::f32, Dtype::f64}) ||
+         is(Dtype::f32, {Dtype::f64}) || is(Dtype::i32, {Dtype::i64, Dtype::f64}) ||
+         is(Dtype::boolean, {Dtype::i32, Dtype::i64, Dtype::f32, Dtype::f64, Dtype::f16, Dtype::u8, Dtype::i8}) ||
+         is(Dtype::u8, {Dtype::i32, Dtype::i64, Dtype::f32, Dtype::f64}) ||
+         is(Dtype::i8, {Dtype::i32, Dtype::i64, Dtype::f32, Dtype::f64});
+}
+
+// A Cast behind a Cast that lost nothing.
+bool merge_casts(Graph& graph, NodeId node) {
+  const NodeId inner = before(graph, node, kCast, false);
+  if (!graph.is(node, "Cast") || inner == NodeId::none) return false;
+  const auto start = graph.dtype(graph.input(inner, 0)), middle = graph.dtype(graph.input(node, 0));
+  if (!start || !middle || !holds(*middle, *start)) return false;
+  graph.set_input(node, 0, graph.input(inner, 0));
+  return true;
+}
+
+bool merge_reshapes(Graph& graph, NodeId node) {
+  if (!graph.domain(node).empty() ||
+      std::find(std::begin(kReshaping), std::end(kReshaping), graph.op(node)) == std::end(kReshaping))
+    return false;
+  const NodeId inner = before(graph, node, kReshaping, true);
+  if (inner == NodeId::none || graph.opset() < 5) return false;
+  const auto target = reshape_target(graph, graph.input(inner, 0), graph.output(node, 0));
+  if (!target) return false;
+  const ValueId wanted = add_integers(graph, graph.name(graph.output(node, 0)) + "_shape", *target);
+  const NodeId made = graph.insert_before(node, {"Reshape", {graph.input(inner, 0), wanted}, 1, graph.name(node)});
+  graph.replace(graph.output(node, 0), graph.output(made, 0));
+  graph.erase(node);
+  return true;
+}
+
+// Concat of a Concat along the same axis takes the inner parts itself.
+bool merge_concats(Graph& graph, NodeId node) {
+  if (!graph.is(node, "Concat")) return false;
+  const std::int64_t axis = graph.integer(node, "axis", 1);
+  std::vector<ValueId> parts;
+  bool merged = false;
+  for (const ValueId input : graph.inputs(node)) {
+    const NodeId inner = graph.producer(input);
+    const bool fits = inner != NodeId::none && graph.is(inner, "Concat") && graph.integer(inner, "axis", 1) == axis &&
+                      only_reader(graph, input) == node && graph.block(inner) == graph.block(node);
+    merged = merged || fits;
+    if (!fits) parts.push_back(input);
+    if (fits) parts.insert(parts.end(), graph.inputs(inner).begin(), graph.inputs(inner).end());
+  }
+  if (!merged) return false;
+  graph.resize_inputs(node, parts.size());
+  for (std::size_t slot = 0; slot < parts.size(); ++slot) graph.set_input(node, slot, parts[slot]);
+  return true;
+}
+
+}  // namespace
+
+Status merge_chains(Graph& graph, Rewriting& rewriting) {
+  for (const BlockId block : graph.blocks())
+    for (const NodeId node : graph.nodes(block)) {
+      const auto op = std::string(graph.op(node));
+      const auto name = graph.name(node);
+      const bool merged = merge_transposes(graph, node) || merge_casts(graph, node) || merge_concats(graph, node) ||
+                          merge_reshapes(graph, node);
+      if (merged) rewriting.did("{} '{}' merged with the one before it", op, name);
+    }
+  return {};
+}
+
+}  // namespace portwright

@@ -1,0 +1,111 @@
+// The driver: rounds of passes to a fixed point, the proof, and the search for a pass that breaks it.
+#include "portwright/simplify.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "rewrite/pass.h"
+
+namespace portwright {
+namespace {
+
+constexpr int kMostRounds = 20;
+
+using Clock = std::chrono::steady_clock;
+
+void add_to(std::vector<PassReport>& reports, const char* name, double seconds, std::vector<std::string> details) {
+  auto found = std::find_if(reports.begin(), reports.end(), [&](const PassReport& one) { return one.name == name; });
+  if (found == reports.end()) found = reports.insert(reports.end(), {name, 0, 0, {}});
+  found->changes += details.size();
+  found->seconds += seconds;
+  std::move(details.begin(), details.end(), std::back_inserter(found->details));
+}
+
+// One try, without the passes named.
+Result<Simplification> rewritten(const Model& model, const SimplifyOptions& options,
+                                 const std::set<std::string>& without) {
+  Graph graph(model);
+  Rewriting rewriting(options);
+  Simplification out{model, graph.node_count(), 0, {}, {}, {}};
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (options.progress) options.progress(fmt::format("round {}: {} nodes", round + 1, graph.node_count()));
+    graph.infer();
+    std::size_t changes = 0;
+    for (const Pass& pass : all_passes()) {
+      if (without.contains(pass.name)) continue;
+      const auto start = Clock::now();
+      PW_CHECK(pass.run(graph, rewriting));
+      auto details = rewriting.take();
+      changes += details.size();
+      add_to(out.passes, pass.name, std::chrono::duration<double>(Clock::now() - start).count(), std::move(details));
+    }
+    if (changes == 0) break;
+  }
+  out.nodes_after = graph.node_count();
+  out.model = graph.model();
+  return out;
+}
+
+// The first pass, in order, with which the proof fails, when all before it are on and all behind it are off. Empty when
+// even none fails or all pass.
+Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& options,
+                                const std::set<std::string>& without, const std::vector<PassReport>& reports) {
+  std::vector<std::string> suspects;
+  for (const PassReport& report : reports)
+    if (report.changes > 0) suspects.push_back(report.name);
+  const auto fails_with = [&](std::size_t count) -> Result<bool> {
+    auto fewer = without;
+    fewer.insert(suspects.begin() + static_cast<std::ptrdiff_t>(count), suspects.end());
+    PW_TRY(tried, rewritten(model, options, fewer));
+    PW_TRY(proof, options.prove(model, tried.model));
+    return proof.verdict != Verdict::passed;
+  };
+  std::size_t good = 0, bad = suspects.size();
+  while (good + 1 < bad) {
+    const std::size_t middle = (good + bad) / 2;
+    if (options.progress)
+      options.progress("looking for the pass that changes results: up to '" + suspects[middle - 1] + "'");
+    PW_TRY(fails, fails_with(middle));
+    (fails ? bad : good) = middle;
+  }
+  return suspects.empty() ? std::string() : suspects[bad - 1];
+}
+
+}  // namespace
+
+std::vector<PassInfo> simplify_passes() {
+  std::vector<PassInfo> out;
+  for (const Pass& pass : all_passes()) out.push_back({pass.name, pass.summary});
+  return out;
+}
+
+Result<Simplification> simplify(const Model& model, const SimplifyOptions& options) {
+  const auto& passes = all_passes();
+  for (const std::string& name : options.without)
+    if (std::none_of(passes.begin(), passes.end(), [&](const Pass& pass) { return pass.name == name; })) {
+      std::string known;
+      for (const Pass& pass : passes) known += (known.empty() ? "" : ", ") + std::string(pass.name);
+      return fail({Fault::usage, "simplify", "bad_pass", "there is no pass '" + name + "'", name,
+                   "the passes are " + known, ""});
+    }
+  std::set<std::string> without = options.without;
+  std::vector<std::string> excluded;
+  for (;;) {
+    PW_TRY(out, rewritten(model, options, without));
+    out.excluded_passes = excluded;
+    if (!options.prove) return std::move(out);
+    if (options.progress) options.progress("proving");
+    PW_TRY(proof, options.prove(model, out.model));
+    out.proof = proof;
+    if (proof.verdict == Verdict::passed) return std::move(out);
+    PW_TRY(guilty, guilty_pass(model, options, without, out.passes));
+    if (guilty.empty()) {  // nothing was changed: the model itself cannot be run twice with one result
+      out.model = model;
+      return std::move(out);
+    }
+    excluded.push_back(guilty);
+    without.insert(guilty);
+  }
+}
+
+}  // namespace portwright
