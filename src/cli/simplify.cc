@@ -100,8 +100,8 @@ Result<ExitCode> simplify_file(Console& console, const SimplifyVerbOptions& opti
 
 void add_simplify(Program& program) {
   const auto options = std::make_shared<SimplifyVerbOptions>();
-  std::string passes;
-  for (const PassInfo& pass : simplify_passes()) passes += fmt::format("\n  {:<20} {}", pass.name, pass.summary);
+  std::vector<std::string> passes;
+  for (const PassInfo& pass : simplify_passes()) passes.push_back(pass.name);
   Verb verb = program.add({"simplify",
                            "Make a model's graph smaller and prove that it computes the same",
                            {"portwright simplify model.onnx -o small.onnx",
@@ -111,7 +111,7 @@ void add_simplify(Program& program) {
   verb.option("-o,--output", options->out, "FILE", "Where the result goes", Need::required);
   verb.flag("--no-proof", options->no_proof, "Do not run the model to prove the result");
   verb.flag("--explain", options->explain, "Say what each pass did, node by node");
-  verb.option("--without", options->without, "PASS", "Leave a pass out; may be repeated. Passes:" + passes);
+  verb.option("--without", options->without, "PASS", "Leave a pass out; may be repeated. PASS: " + joined(passes));
   verb.option("--budget", options->budget, "SIZE", "Bytes by which one folded constant may make the file larger");
   add_options(verb, options->inputs);
   add_options(verb, options->isolation);
