@@ -5,17 +5,18 @@
 # make tidy    static analysis of our own code (clang-tidy; minutes)
 # make asan    the C++ tests under the address and undefined-behaviour sanitizers
 # make bench   the benchmarks behind the figures in the README
+# make bench-model   simplify against onnxsim and onnxslim, which it installs beside the cache
 CMAKE := .venv/bin/cmake
 PRESET ?= $(if $(CI),ci,release)
 
-.PHONY: all setup build test demo lint tidy format asan bench clean
+.PHONY: all setup build test demo lint tidy format asan bench bench-model clean
 all: build
 
 setup:
 	@scripts/setup
 
 build: setup
-	@[ -f build/build.ninja ] || $(CMAKE) --preset $(PRESET) >build.log 2>&1 || { cat build.log; exit 1; }
+	@[ build/build.ninja -nt .deps.cmake ] || $(CMAKE) --preset $(PRESET) >build.log 2>&1 || { cat build.log; exit 1; }
 	@$(CMAKE) --build build
 
 test: build
@@ -40,6 +41,11 @@ asan: setup
 
 bench: build
 	@benchmarks/run
+
+PEERS := $(or $(PORTWRIGHT_CACHE),$(HOME)/.cache/portwright)/peers
+bench-model: build
+	@[ -x $(PEERS)/bin/onnxslim ] || { python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q onnxsim onnxslim onnx onnxruntime; }
+	@.venv/bin/python benchmarks/model.py --peers $(PEERS)/bin
 
 clean:
 	rm -rf build build-asan build-debug

@@ -134,8 +134,8 @@ class Graph {
   // An If becomes its then or else branch. False when its branches cannot be told.
   bool inline_branch(NodeId node, bool then);
 
-  // Types, shapes and constant integers of all values by the ONNX library, from the inputs and initializers. Never
-  // fails; what cannot be inferred stays unknown.
+  // Types, shapes and constant integers of all values by the ONNX library, from inputs, initializers and, unless one of
+  // them contradicts what is inferred without them, declared types. Never fails; what cannot be inferred stays unknown.
   void infer();
 
   struct Impl;  // src/model only

@@ -28,6 +28,9 @@ struct ProofOptions {
 // to compare, the verdict is not `passed` but what stood in the way.
 Prove proof_by_running(ProofOptions options);
 
+// The outputs of one run by ONNX Runtime without optimisation, as copies.
+Result<Tensors> run_plainly(const Model& model, const Tensors& inputs, int threads, const Isolation& isolation);
+
 // Folds constants with ONNX Runtime.
 Evaluate evaluation_by_onnxruntime(int threads, Isolation isolation);
 

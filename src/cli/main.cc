@@ -10,6 +10,8 @@ int main(int argc, char** argv) {
   add_inspect(program);
   add_check(program);
   add_simplify(program);
+  add_extract(program);
+  add_convert_opset(program);
   add_compile(program);
   add_run(program);
   add_compare(program);

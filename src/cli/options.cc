@@ -3,6 +3,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "cli/progress.h"
+
 namespace portwright {
 namespace {
 
@@ -96,6 +98,20 @@ void add_options(Verb& verb, IsolationOptions& options) {
   verb.option("--memory", options.memory, "SIZE", "Most memory of a worker process, such as 8G");
   verb.option("--threads", options.threads, "N", "Threads of each engine; 0: all cores");
   verb.flag("--in-process", options.in_process, "Run engines in this process: no crash, time or memory protection");
+}
+
+Result<ProofOptions> proof_options(const InputOptions& inputs, const IsolationOptions& limits, Progress& progress) {
+  ProofOptions proof;
+  PW_TRY(specs, input_specs(inputs));
+  PW_TRY(axes, dynamic_axes(inputs));
+  PW_TRY(apart, isolation(limits));
+  proof.inputs = std::move(specs);
+  proof.dynamic = std::move(axes);
+  proof.seed = inputs.seed;
+  proof.threads = limits.threads;
+  proof.isolation = std::move(apart);
+  proof.progress = [&progress](const std::string& what) { progress.now(what); };
+  return proof;
 }
 
 Result<std::size_t> parse_size(const std::string& text, const std::string& option) {

@@ -10,9 +10,12 @@
 #include "portwright/compare.h"
 #include "portwright/engine.h"
 #include "portwright/inputs.h"
+#include "portwright/prove.h"
 #include "portwright/result.h"
 
 namespace portwright {
+
+class Progress;
 
 // What the user typed, and what it means once checked: each Options has a function that gives the meaning.
 struct TargetOptions {
@@ -47,6 +50,9 @@ Result<Isolation> isolation(const IsolationOptions& options);
 Status check_threads(int threads);
 // "512M", "8G", "1.5G", a plain number of bytes. Error (Fault::usage): bad_size.
 Result<std::size_t> parse_size(const std::string& text, const std::string& option);
+
+// How to prove that two models compute the same.
+Result<ProofOptions> proof_options(const InputOptions& inputs, const IsolationOptions& isolation, Progress& progress);
 
 struct PythonOptions {
   std::string interpreter;

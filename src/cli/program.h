@@ -59,6 +59,8 @@ void add_export(Program& program);
 void add_inspect(Program& program);
 void add_check(Program& program);
 void add_simplify(Program& program);
+void add_extract(Program& program);
+void add_convert_opset(Program& program);
 void add_compile(Program& program);
 void add_run(Program& program);
 void add_compare(Program& program);

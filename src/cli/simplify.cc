@@ -33,15 +33,7 @@ Result<SimplifyOptions> options_of(const SimplifyVerbOptions& options, Progress&
   out.evaluate = evaluation_by_onnxruntime(options.isolation.threads, limits);
   out.progress = [&progress](const std::string& what) { progress.now(what); };
   if (options.no_proof) return out;
-  ProofOptions proof;
-  PW_TRY(specs, input_specs(options.inputs));
-  PW_TRY(axes, dynamic_axes(options.inputs));
-  proof.inputs = std::move(specs);
-  proof.dynamic = std::move(axes);
-  proof.seed = options.inputs.seed;
-  proof.threads = options.isolation.threads;
-  proof.isolation = limits;
-  proof.progress = out.progress;
+  PW_TRY(proof, proof_options(options.inputs, options.isolation, progress));
   out.prove = proof_by_running(std::move(proof));
   return out;
 }

@@ -556,11 +556,37 @@ void drop_inferable(onnx::GraphProto& graph) {
       infos->end());
 }
 
+// Whether a declared type cannot be what inference finds.
+bool contradicts(const onnx::GraphProto& declared, const onnx::GraphProto& inferred) {
+  std::unordered_map<std::string_view, const onnx::TypeProto*> types;
+  for (const auto& info : inferred.value_info()) types[info.name()] = &info.type();
+  return std::any_of(declared.value_info().begin(), declared.value_info().end(), [&](const auto& info) {
+    const auto found = types.find(info.name());
+    if (found == types.end() || !info.type().has_tensor_type() || !found->second->has_tensor_type()) return false;
+    const auto& ours = info.type().tensor_type();
+    const auto& theirs = found->second->tensor_type();
+    if (ours.elem_type() != theirs.elem_type()) return true;
+    if (!ours.has_shape() || !theirs.has_shape()) return false;
+    if (ours.shape().dim_size() != theirs.shape().dim_size()) return true;
+    for (int i = 0; i < ours.shape().dim_size(); ++i) {
+      const auto &a = ours.shape().dim(i), &b = theirs.shape().dim(i);
+      if (a.has_dim_value() && b.has_dim_value() && a.dim_value() != b.dim_value()) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
 
 void Graph::infer() {
   onnx::ModelProto proto = model().impl().proto;
-  drop_inferable(*proto.mutable_graph());
+  if (!impl_->declared_trusted) {
+    onnx::ModelProto bare = proto;
+    drop_inferable(*bare.mutable_graph());
+    infer_types(bare);
+    impl_->declared_trusted = !contradicts(proto.graph(), bare.graph());
+  }
+  if (!*impl_->declared_trusted) drop_inferable(*proto.mutable_graph());
   const auto values = infer_types(proto);
   take_types(*impl_, BlockId::top, proto.graph());
   for (const NodeId node : nodes())

@@ -80,6 +80,7 @@ struct Graph::Impl {
   std::vector<Block> blocks;
   std::unordered_set<std::string> names;  // that are or were taken
   std::shared_ptr<Scratch> scratch;
+  std::optional<bool> declared_trusted;  // types that the model declares contradict none that is inferred
 };
 
 }  // namespace portwright

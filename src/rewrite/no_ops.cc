@@ -94,7 +94,8 @@ ValueId unchanged(const Graph& graph, NodeId node) {
   if (op == "Pad") same = pads_nothing(graph, node);
   if (op == "Slice") same = slices_everything(graph, node);
   if (op == "Transpose") same = keeps_order(graph, node);
-  if (is_reshaping(op)) same = same_type(graph, input, graph.output(node, 0));
+  if (!same && (is_reshaping(op) || only_moves_ones(graph, node)))
+    same = same_type(graph, input, graph.output(node, 0));
   if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") same = inputs == 1;
   if (op == "Split") same = graph.outputs(node).size() == 1;
   return same ? input : beside_neutral(graph, node);

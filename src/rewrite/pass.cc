@@ -1,6 +1,8 @@
 #include "rewrite/pass.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace portwright {
@@ -41,9 +43,41 @@ ValueId add_integers(Graph& graph, const std::string& hint, const std::vector<st
   return graph.add_constant(hint, tensor);
 }
 
+namespace {
+
+// The one dimension of `after` that is neither a number nor a symbol of `before` follows from the number of elements,
+// when all symbols of `before` are in `after` too.
+void solve_last_dimension(const std::vector<Dimension>& before, std::vector<Dimension>& after) {
+  std::multiset<std::string> symbols;
+  std::int64_t elements = 1, known = 1;
+  for (const Dimension& dim : before) {
+    if (dim.value) elements *= *dim.value;
+    if (!dim.value && dim.symbol.empty()) return;
+    if (!dim.value) symbols.insert(dim.symbol);
+  }
+  Dimension* open = nullptr;
+  for (Dimension& dim : after) {
+    if (dim.value) {
+      known *= *dim.value;
+    } else if (const auto found = symbols.find(dim.symbol); found != symbols.end()) {
+      symbols.erase(found);
+    } else if (open != nullptr) {
+      return;
+    } else {
+      open = &dim;
+    }
+  }
+  if (open != nullptr && symbols.empty() && known > 0 && elements > 0 && elements % known == 0)
+    *open = {elements / known, ""};
+}
+
+}  // namespace
+
 std::optional<std::vector<std::int64_t>> reshape_target(const Graph& graph, ValueId from, ValueId to) {
-  const auto before = graph.shape(from), after = graph.shape(to);
+  const auto before = graph.shape(from);
+  auto after = graph.shape(to);
   if (!after) return std::nullopt;
+  if (before) solve_last_dimension(*before, *after);
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; i < after->size(); ++i) {
     const Dimension& dim = (*after)[i];
@@ -56,6 +90,19 @@ std::optional<std::vector<std::int64_t>> reshape_target(const Graph& graph, Valu
   if (open == 0 && kept == 1)
     std::replace(out.begin(), out.end(), std::int64_t{0}, std::int64_t{-1});  // the plainer form
   return open > 1 ? std::nullopt : std::optional(out);
+}
+
+bool only_moves_ones(const Graph& graph, NodeId node) {
+  const auto shape = graph.shape(graph.input(node, 0));
+  const auto order = graph.integers(node, "perm");
+  if (!graph.is(node, "Transpose") || !shape || !order || order->size() != shape->size()) return false;
+  std::int64_t last = -1;
+  for (const std::int64_t axis : *order) {
+    if ((*shape)[static_cast<std::size_t>(axis)].value == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
 }
 
 bool broadcasts_into(const Graph& graph, ValueId constant, ValueId value) {

@@ -92,13 +92,17 @@ Prove proof_by_running(ProofOptions options) {
   };
 }
 
+Result<Tensors> run_plainly(const Model& model, const Tensors& inputs, int threads, const Isolation& isolation) {
+  PW_TRY(session, open_session(model, plain(threads), isolation));
+  PW_TRY(answer, session->run(inputs));
+  Tensors outputs;
+  for (const auto& [name, tensor] : answer.outputs) outputs.push_back({name, tensor.clone()});
+  return outputs;
+}
+
 Evaluate evaluation_by_onnxruntime(int threads, Isolation isolation) {
-  return [threads, isolation = std::move(isolation)](const Model& piece) -> Result<Tensors> {
-    PW_TRY(session, open_session(piece, plain(threads), isolation));
-    PW_TRY(answer, session->run({}));
-    Tensors outputs;
-    for (const auto& [name, tensor] : answer.outputs) outputs.push_back({name, tensor.clone()});
-    return outputs;
+  return [threads, isolation = std::move(isolation)](const Model& piece) {
+    return run_plainly(piece, {}, threads, isolation);
   };
 }
 
