@@ -17,10 +17,15 @@ function(room name)
   target_link_libraries(portwright_${name} PUBLIC ${ROOM_USES} PRIVATE portwright_warnings ${ROOM_HIDES})
 endfunction()
 
-# room_test(NAME ROOM SOURCES...): GoogleTest cases of one room, found by ctest.
+# room_test(NAME ROOM SOURCES...): GoogleTest cases of one room, found by ctest. A source main.cc brings its own main().
 function(room_test name used)
   add_executable(test_${name} ${ARGN})
-  target_link_libraries(test_${name} PRIVATE ${used} portwright_warnings GTest::gtest_main)
+  if("main.cc" IN_LIST ARGN)
+    set(main GTest::gtest)
+  else()
+    set(main GTest::gtest_main)
+  endif()
+  target_link_libraries(test_${name} PRIVATE ${used} portwright_warnings ${main})
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   # OpenVINO's thread library opens its parts in a way that the address sanitizer refuses, unless told of it.
   gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ENVIRONMENT TBB_ENABLE_SANITIZERS=1)
