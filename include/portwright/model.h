@@ -102,6 +102,7 @@ class Model {
   std::vector<ValueInfo> inputs() const;  // without initializers
   std::vector<ValueInfo> outputs() const;
   ModelSummary summary() const;
+  std::uint64_t weight_bytes() const;  // of all initializers
   std::int64_t opset() const;  // of ai.onnx; 0 when absent
   std::int64_t ir_version() const;
 

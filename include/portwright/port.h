@@ -31,6 +31,7 @@ struct PortOptions {
   int threads = 0;
   double bench_seconds = 20;  // 0 leaves measuring out
   bool remedies = true;
+  bool simplify = true;  // give engines the simplified model, when it is proven equal to the exported one
   bool resume = false, force = false;
   bool in_process = false;
   std::chrono::milliseconds timeout{600'000};  // for one compile, run or export

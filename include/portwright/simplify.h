@@ -29,7 +29,7 @@ using Prove = std::function<Result<Proof>(const Model& original, const Model& si
 
 struct SimplifyOptions {
   std::uint64_t fold_budget = std::uint64_t{1} << 20;  // bytes that one folded constant may add to the file
-  std::set<std::string> without;                       // names of passes that are left out
+  std::set<std::string> without;                       // names of passes that are left out; "all": every one
   Evaluate evaluate;                                   // empty: nothing is folded that must be computed
   Prove prove;                                         // empty: not proven
   std::function<void(const std::string&)> progress;
@@ -51,6 +51,7 @@ struct PassReport {
 struct Simplification {
   Model model;
   std::size_t nodes_before = 0, nodes_after = 0;
+  std::uint64_t bytes_before = 0, bytes_after = 0;  // of all initializers
   std::vector<PassReport> passes;            // those that ran, in order
   std::vector<std::string> excluded_passes;  // that changed the results, and were left out for that
   std::optional<Proof> proof;                // of what `model` is now

@@ -23,7 +23,7 @@ struct PortVerbOptions {
   ToleranceOptions tolerance;
   std::string folder, eval, junit;
   double drift_limit = 2.0, bench_seconds = 20;
-  bool no_remedies = false, resume = false, force = false;
+  bool no_remedies = false, no_simplify = false, resume = false, force = false;
 };
 
 Result<PortOptions> port_options(const PortVerbOptions& options, const std::vector<std::string>& command) {
@@ -52,6 +52,7 @@ Result<PortOptions> port_options(const PortVerbOptions& options, const std::vect
   out.threads = options.source.isolation.threads;
   out.bench_seconds = options.bench_seconds;
   out.remedies = !options.no_remedies;
+  out.simplify = !options.no_simplify;
   out.resume = options.resume;
   out.force = options.force;
   out.in_process = limits.in_process;
@@ -146,6 +147,7 @@ void add_port(Program& program) {
   verb.option("--eval", options->eval, "FILE.py", "A file with dataset() and metric(outputs, targets)");
   verb.option("--bench-seconds", options->bench_seconds, "SECONDS", "Time for measuring; 0 leaves it out");
   verb.option("--junit", options->junit, "FILE", "Write JUnit XML for CI");
+  verb.flag("--no-simplify", options->no_simplify, "Give engines the model as it was exported");
   verb.flag("--no-remedies", options->no_remedies, "Report breakages without trying to mend them");
   verb.flag("--resume", options->resume, "Continue a run, repeating only what has no valid evidence");
   verb.flag("--force", options->force, "Write into a folder that is not empty, and start anew");

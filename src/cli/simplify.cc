@@ -38,8 +38,6 @@ Result<SimplifyOptions> options_of(const SimplifyVerbOptions& options, Progress&
   return out;
 }
 
-std::uint64_t bytes_of(const Model& model) { return model.summary().weight_bytes; }
-
 std::string explanation(const Console& console, const Simplification& done, bool all) {
   Table table({"pass", "#changes", "#seconds"});
   std::string details;
@@ -75,8 +73,6 @@ Result<ExitCode> simplify_file(Console& console, const SimplifyVerbOptions& opti
   out["verdict"] = to_string(verdict);
   out["model"] = options.model;
   out["output"] = verdict == Verdict::passed ? Json(options.out) : Json();
-  out["bytes_before"] = bytes_of(model);
-  out["bytes_after"] = bytes_of(done.model);
   console.document(out);
   std::string text = explanation(console, done, options.explain);
   for (const std::string& pass : done.excluded_passes)
@@ -103,7 +99,7 @@ void add_simplify(Program& program) {
   verb.option("-o,--output", options->out, "FILE", "Where the result goes", Need::required);
   verb.flag("--no-proof", options->no_proof, "Do not run the model to prove the result");
   verb.flag("--explain", options->explain, "Say what each pass did, node by node");
-  verb.option("--without", options->without, "PASS", "Leave a pass out; may be repeated. PASS: " + joined(passes));
+  verb.option("--without", options->without, "PASS", "Leave a pass out; may be repeated. PASS: all, " + joined(passes));
   verb.option("--budget", options->budget, "SIZE", "Bytes by which one folded constant may make the file larger");
   add_options(verb, options->inputs);
   add_options(verb, options->isolation);

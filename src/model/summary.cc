@@ -53,6 +53,12 @@ void add_inferred(const onnx::ModelProto& proto, ModelSummary& out) {
 
 }  // namespace
 
+std::uint64_t Model::weight_bytes() const {
+  ModelSummary out;
+  count_weights(impl_->proto.graph(), out);
+  return out.weight_bytes;
+}
+
 ModelSummary Model::summary() const {
   const auto& proto = impl_->proto;
   ModelSummary out;

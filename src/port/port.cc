@@ -91,6 +91,7 @@ Result<PortResult> Run::execute() {
     if (model_ready_) {
       PW_CHECK(check());
       PW_CHECK(validate_model());
+      PW_CHECK(simplify_model());
     }
     for (Lane& lane : lanes_) PW_CHECK(port_target(lane));
     PW_CHECK(evaluate());

@@ -99,6 +99,7 @@ Json Run::record() const {
   out["export"] = exported ? exported->result() : Json();
   out["check"] = find_step("check") ? find_step("check")->result() : Json();
   out["validate"] = find_step("validate") ? find_step("validate")->result() : Json();
+  out["simplify"] = find_step("simplify") ? find_step("simplify")->result() : Json();
   out["steps"] = Json::array();
   for (const StepRecord& step : steps_.all()) out["steps"].push_back(step_entry(step));
   out["targets"] = Json::array();

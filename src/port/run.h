@@ -1,8 +1,10 @@
 // One port from its first step to its report. Members are implemented by theme:
-//   port.cc (order, folder), run_source.cc (build, export), run_model.cc (check, validate), run_target.cc (compile,
-//   validate each target), run_measure.cc (evaluate, measure), record.cc (port.json, issues.jsonl, reports).
+//   port.cc (order, folder), run_source.cc (build, export), run_model.cc (check, validate), run_simplify.cc,
+//   run_target.cc (compile, validate each target), run_measure.cc (evaluate, measure), record.cc (port.json,
+//   issues.jsonl, reports).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +18,8 @@
 #include "portwright/validate.h"
 
 namespace portwright {
+
+inline constexpr std::uint64_t kOneFile = 2'000'000'000;  // bytes of weights from which they lie beside the model
 
 // How a target is compiled: what it takes to open it again.
 struct Configuration {
@@ -47,6 +51,7 @@ class Run {
   Status export_model();
   Status check();
   Status validate_model();
+  Status simplify_model();
   Status port_target(Lane& lane);
   Status evaluate();
   Status measure();
@@ -68,11 +73,14 @@ class Run {
   void explain_model(StepResult& step, const Validation& validation, const std::string& file);
   void locate_in_export(Issue& issue, const Model& model);
 
+  Result<StepResult> simplify_body();
+
   // targets
   Result<StepResult> compile_body(Lane& lane);
   Result<StepResult> validate_body(Lane& lane);
   Status compile_first(Lane& lane, StepResult& step);
   Status lower_opset(Lane& lane, StepResult& step);
+  bool try_as_exported(Lane& lane, StepResult& step, const std::string& symptom, const std::function<bool()>& works);
   Status put_weights_in_graph(Lane& lane, StepResult& step);
   Status climb_down(Lane& lane, StepResult& step, Validation& validation);
   void explain_target(Lane& lane, StepResult& step, const Validation& validation);
@@ -106,8 +114,9 @@ class Run {
   Steps steps_;
   std::unique_ptr<Source> source_;
   ModelInputs inputs_;
-  std::string model_file_ = "model.onnx";  // the exported model that is used from here on
-  std::string model_key_;                  // key of the step that proved it
+  std::string exported_file_ = "model.onnx";  // the exported model that is used from here on
+  std::string model_file_ = "model.onnx";     // what engines are given: that one, or simplified
+  std::string model_key_;                     // key of the step that proved it
   bool model_ready_ = false;
   bool model_right_ = false;
   CaseMaker cases_;

@@ -89,7 +89,7 @@ Status Run::validate_model() {
                 {"atol", options_.atol.value_or(-1)},
                 {"remedies", options_.remedies}};
   PW_TRY(record, steps_.step("validate", on, "logs/validate.log", [&] { return validate_model_body(); }));
-  model_file_ = record.result().value("model", std::string("model.onnx"));
+  exported_file_ = model_file_ = record.result().value("model", std::string("model.onnx"));
   model_right_ = record.passed() || record.verdict() == Verdict::vacuous;
   model_key_ = record.key;
   return {};

@@ -170,9 +170,8 @@ Status Run::export_model() {
 }
 
 Result<StepResult> Run::copy_onnx() {
-  constexpr std::uint64_t kOneFile = 2'000'000'000;
   PW_TRY(model, Model::load(options_.source));
-  const bool small = model.summary().weight_bytes < kOneFile;
+  const bool small = model.weight_bytes() < kOneFile;
   PW_CHECK(model.save(folder_ / "model.onnx", small ? SaveMode::inlined : SaveMode::external));
   StepResult step;
   step.made = {"model.onnx"};

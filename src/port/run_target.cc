@@ -189,6 +189,27 @@ Result<StepResult> Run::compile_body(Lane& lane) {
   return step;
 }
 
+// The remedy for an engine that does not get on with the simplified model: the one that was exported, if that `works`.
+bool Run::try_as_exported(Lane& lane, StepResult& step, const std::string& symptom,
+                          const std::function<bool()>& works) {
+  if (!options_.remedies || lane.target.engine == "torch" || model_file_ == exported_file_ ||
+      lane.configuration.model != model_file_)
+    return false;
+  note("compile:" + lane.target.text, "trying the model as it was exported");
+  const std::string simplified = std::exchange(lane.configuration.model, exported_file_);
+  if (!works()) {
+    lane.configuration.model = simplified;
+    return false;
+  }
+  step.issues.push_back({"compile", lane.target.text, "op", symptom,
+                         lane.target.engine + " does not get on with the simplified model, which ONNX Runtime computes "
+                                              "as the exported one",
+                         "compiled the model as it was exported", "fixed", Json::object(),
+                         Json{{"refused", simplified}}});
+  step.remedies.push_back(remedy("as-exported", symptom, "validated against PyTorch at every size"));
+  return true;
+}
+
 // An engine that refuses the model at full optimisation may take it at a lower level.
 Status Run::compile_first(Lane& lane, StepResult& step) {
   auto session = open(lane, true);
@@ -197,6 +218,12 @@ Status Run::compile_first(Lane& lane, StepResult& step) {
     return {};
   }
   const Error first = session.error();
+  const auto opens = [&] {
+    auto as_exported = open(lane, true);
+    if (as_exported) lane.session = std::move(*as_exported);
+    return as_exported.has_value();
+  };
+  if (engine_refused(first) && try_as_exported(lane, step, first.message, opens)) return {};
   if (lane.target.engine != "onnxruntime" || !options_.remedies || !engine_refused(first)) return fail(first);
   for (const char* level : kLadder) {
     note("compile:" + lane.target.text, std::string("optimisation ") + level);
@@ -231,8 +258,7 @@ Status Run::lower_opset(Lane& lane, StepResult& step) {
                              " takes at most " + std::to_string(newest);
   PW_TRY(converted, model.with_opset(newest));
   const std::string file = "model.opset" + std::to_string(newest) + ".onnx";
-  PW_CHECK(converted.save(folder_ / file,
-                          model.summary().weight_bytes < 2'000'000'000 ? SaveMode::inlined : SaveMode::external));
+  PW_CHECK(converted.save(folder_ / file, model.weight_bytes() < kOneFile ? SaveMode::inlined : SaveMode::external));
   PW_TRY(validation, validate_plainly(file));
   if (!right(validation))
     return fail({Fault::gate, "compile", "unsupported", reason + ", and the version converter changes its results",
@@ -303,6 +329,19 @@ Result<StepResult> Run::validate_body(Lane& lane) {
   StepResult step;
   PW_CHECK(reopen(lane));
   Validation validation = validate_session(lane);
+  const auto is_right = [&] {
+    auto session = open(lane, false);
+    if (!session) return false;
+    std::swap(lane.session, *session);
+    Validation again = validate_session(lane);
+    std::swap(lane.session, *session);
+    auto saved = right(again) ? open(lane, true) : std::move(session);
+    if (!right(again) || !saved) return false;
+    lane.session = std::move(*saved);
+    validation = std::move(again);
+    return true;
+  };
+  if (!right(validation)) try_as_exported(lane, step, "wrong results for the simplified model", is_right);
   if (!right(validation) && model_right_ && lane.target.engine == "onnxruntime" && options_.remedies)
     PW_CHECK(climb_down(lane, step, validation));
   if (!right(validation) && step.issues.empty()) explain_target(lane, step, validation);

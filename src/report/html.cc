@@ -248,6 +248,14 @@ Markup remedies(const Record& record) {
   return table({"Remedy", "Target", "Why it was applied", "Proof"}, rows);
 }
 
+Markup simplified(const Record& record) {
+  Markup rows;
+  for (const PassRow& pass : record.passes)
+    rows += row({cell(code(pass.name)), number_cell(or_dash(pass.changes, format_count)), cell(pass.example)});
+  return tag("p", record.simplified) +
+         (record.passes.empty() ? Markup() : table({"Pass", "#Changes", "The first of them"}, rows));
+}
+
 Markup steps(const Record& record) {
   Markup rows;
   for (const StepRow& step : record.steps)
@@ -279,6 +287,7 @@ Markup page(const Record& record) {
   out += section("targets", "Targets", overview(record) + charts(record));
   out += section("issues", "Issue log", issue_log(record));
   if (!record.remedies.empty()) out += section("remedies", "Remedies", remedies(record));
+  if (!record.simplified.empty()) out += section("simplified", "Simplified graph", simplified(record));
   Markup details;
   for (const TargetRow& target : record.targets) details += target_details(target);
   out += section("evidence", "Evidence for each target", details);

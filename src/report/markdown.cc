@@ -72,6 +72,14 @@ std::string remedies(const Record& record) {
   return table({"Remedy", "Target", "Why it was applied", "Proof"}, rows);
 }
 
+std::string simplified(const Record& record) {
+  std::vector<std::vector<std::string>> rows;
+  for (const PassRow& pass : record.passes)
+    rows.push_back({pass.name, or_dash(pass.changes, format_count), pass.example});
+  return plain(record.simplified) + "\n\n" +
+         (rows.empty() ? "" : table({"Pass", "#Changes", "The first of them"}, rows));
+}
+
 std::string sizes(const TargetRow& target) {
   std::vector<std::vector<std::string>> rows;
   for (const SizeRow& size : target.sizes) {
@@ -115,6 +123,7 @@ std::string markdown(const Json& port, const std::vector<Json>& issues) {
   if (!record.exported.empty()) out += facts(record.exported);
   out += heading("Targets") + overview(record) + heading("Issue log") + issue_log(record);
   if (!record.remedies.empty()) out += heading("Remedies") + remedies(record);
+  if (!record.simplified.empty()) out += heading("Simplified graph") + simplified(record);
   out += heading("Evidence for each target");
   for (const TargetRow& target : record.targets) out += evidence(target);
   if (!record.steps.empty()) out += heading("Steps") + steps(record);

@@ -302,6 +302,31 @@ std::string command_text(const Json& command) {
 
 std::string plural(std::size_t n, const char* word) { return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s"); }
 
+// "45 of 69 nodes are left, equal to the exported model on 5 inputs (largest difference 0)."
+std::string simplified_sentence(const Json& simplify) {
+  const auto before = real(simplify, "nodes_before"), after = real(simplify, "nodes_after");
+  const Json& proof = member(simplify, "proof");
+  if (!before || !after || proof.is_null()) return "";
+  if (text(proof, "verdict") != "passed") return "Not simplified: " + text(proof, "reason") + ".";
+  std::string out = fmt::format("{} of {} nodes are left; equal to the exported model on {} (largest difference {}).",
+                                format_count(*after), format_count(*before),
+                                plural(static_cast<std::size_t>(real(proof, "inputs").value_or(0)), "input"),
+                                or_dash(real(proof, "max_abs"), format_error));
+  for (const Json& pass : list(simplify, "excluded_passes"))
+    out += " The pass " + plain(pass) + " changed results and was left out.";
+  return out;
+}
+
+std::vector<PassRow> read_passes(const Json& simplify) {
+  std::vector<PassRow> rows;
+  for (const Json& pass : list(simplify, "passes")) {
+    const Json& details = list(pass, "details");
+    if (real(pass, "changes").value_or(0) > 0)
+      rows.push_back({text(pass, "name"), details.empty() ? "" : plain(details.front()), real(pass, "changes")});
+  }
+  return rows;
+}
+
 }  // namespace
 
 TargetRow read_validation(const Json& validate) {
@@ -349,6 +374,8 @@ Record read_record(const Json& port, const std::vector<Json>& issues) {
   record.remedies = all_remedies(port, record.targets);
   for (const Json& step : list(port, "steps"))
     record.steps.push_back({text(step, "name"), text(step, "status"), text(step, "log"), real(step, "seconds")});
+  record.simplified = simplified_sentence(member(port, "simplify"));
+  record.passes = read_passes(member(port, "simplify"));
   record.exported = facts_of(member(port, "export"));
   record.environment = facts_of(member(port, "environment"));
   for (const char* key : {"source_digest", "model_digest", "seed"})

@@ -55,6 +55,11 @@ struct IssueRow {
   std::string id, step, target, kind, symptom, cause, fix, status, where, evidence;
 };
 
+struct PassRow {
+  std::string name, example;  // what it did first
+  std::optional<double> changes;
+};
+
 struct StepRow {
   std::string name, status, log;
   std::optional<double> seconds;
@@ -68,6 +73,8 @@ struct Record {
   std::vector<RemedyRow> remedies;
   std::vector<StepRow> steps;
   Facts exported, environment, identity;
+  std::string simplified;       // a sentence; empty when the model was not simplified
+  std::vector<PassRow> passes;  // of the simplifier, that changed something
   std::size_t passed() const;
   std::string headline() const;  // "3 of 4 targets passed, 1 of them through a remedy; 2 issues in the log"
 };

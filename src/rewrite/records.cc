@@ -12,6 +12,8 @@ Json to_json(const Simplification& done) {
   Json out = document("simplify");
   out["nodes_before"] = done.nodes_before;
   out["nodes_after"] = done.nodes_after;
+  out["bytes_before"] = done.bytes_before;
+  out["bytes_after"] = done.bytes_after;
   out["passes"] = Json::array();
   for (const PassReport& pass : done.passes)
     out["passes"].push_back(

@@ -26,7 +26,7 @@ Result<Simplification> rewritten(const Model& model, const SimplifyOptions& opti
                                  const std::set<std::string>& without) {
   Graph graph(model);
   Rewriting rewriting(options);
-  Simplification out{model, graph.node_count(), 0, {}, {}, {}};
+  Simplification out{model, graph.node_count(), 0, model.weight_bytes(), 0, {}, {}, {}};
   for (int round = 0; round < kMostRounds; ++round) {
     if (options.progress) options.progress(fmt::format("round {}: {} nodes", round + 1, graph.node_count()));
     graph.infer();
@@ -43,6 +43,7 @@ Result<Simplification> rewritten(const Model& model, const SimplifyOptions& opti
   }
   out.nodes_after = graph.node_count();
   out.model = graph.model();
+  out.bytes_after = out.model.weight_bytes();
   return out;
 }
 
@@ -71,6 +72,18 @@ Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& optio
   return suspects.empty() ? std::string() : suspects[bad - 1];
 }
 
+// The passes that `names` leave out; "all" is every one.
+Result<std::set<std::string>> left_out(const std::set<std::string>& names) {
+  std::set<std::string> known;
+  for (const Pass& pass : all_passes()) known.insert(pass.name);
+  if (names.contains("all")) return known;
+  for (const std::string& name : names)
+    if (!known.contains(name))
+      return fail({Fault::usage, "simplify", "bad_pass", "there is no pass '" + name + "'", name,
+                   fmt::format("the passes are {}", fmt::join(known, ", ")), ""});
+  return names;
+}
+
 }  // namespace
 
 std::vector<PassInfo> simplify_passes() {
@@ -80,15 +93,7 @@ std::vector<PassInfo> simplify_passes() {
 }
 
 Result<Simplification> simplify(const Model& model, const SimplifyOptions& options) {
-  const auto& passes = all_passes();
-  for (const std::string& name : options.without)
-    if (std::none_of(passes.begin(), passes.end(), [&](const Pass& pass) { return pass.name == name; })) {
-      std::string known;
-      for (const Pass& pass : passes) known += (known.empty() ? "" : ", ") + std::string(pass.name);
-      return fail({Fault::usage, "simplify", "bad_pass", "there is no pass '" + name + "'", name,
-                   "the passes are " + known, ""});
-    }
-  std::set<std::string> without = options.without;
+  PW_TRY(without, left_out(options.without));
   std::vector<std::string> excluded;
   for (;;) {
     PW_TRY(out, rewritten(model, options, without));

@@ -75,6 +75,16 @@ def test_a_small_model_passes_everywhere(port, small, tmp_path, validator):
     assert names == list(reference.keys())
     for name, value in zip(names, session.run(None, dict(inputs))):
         np.testing.assert_allclose(value, reference[name], atol=1e-5)
+    # Engines are given the simplified graph, which computes the same and is smaller.
+    simplified = record["simplify"]
+    validator("simplify", {"schema": "portwright/simplify/1", "portwright": record["portwright"], **simplified})
+    assert simplified["proof"]["verdict"] == "passed" and simplified["proof"]["inputs"] >= 5
+    assert simplified["nodes_after"] < simplified["nodes_before"]
+    smaller = onnxruntime.InferenceSession(tmp_path / "out/model.simplified.onnx")
+    for name, value in zip(names, smaller.run(None, dict(inputs))):
+        np.testing.assert_allclose(value, reference[name], atol=1e-5)
+    assert "Simplified graph" in (tmp_path / "out/report.md").read_text()
+    assert record["targets"][0]["compile"]["configuration"]["model"] == "model.simplified.onnx"
     assert (tmp_path / "out/report.html").stat().st_size > 10_000
     assert "passed" in (tmp_path / "out/report.md").read_text()
 
