@@ -70,7 +70,7 @@ class Graph {
   bool has(NodeId node, std::string_view attribute) const;
   std::int64_t integer(NodeId node, std::string_view attribute, std::int64_t otherwise) const;
   float real(NodeId node, std::string_view attribute, float otherwise) const;
-  std::string text(NodeId node, std::string_view attribute, std::string otherwise) const;
+  std::string text(NodeId node, std::string_view attribute, std::string_view otherwise) const;
   std::optional<std::vector<std::int64_t>> integers(NodeId node, std::string_view attribute) const;
   void set(NodeId node, std::string_view attribute, std::int64_t value);
   void set(NodeId node, std::string_view attribute, float value);
@@ -123,6 +123,7 @@ class Graph {
     std::size_t outputs = 1;
     std::string name = {};
     std::string domain = {};
+    NodeId like = NodeId::none;  // what it stands for: that one's documentation and metadata (the Python line) come along
   };
   // In front of another node of any block. The outputs have fresh names and no types.
   NodeId insert_before(NodeId place, NewNode node);

@@ -103,7 +103,7 @@ class Model {
   std::vector<ValueInfo> outputs() const;
   ModelSummary summary() const;
   std::uint64_t weight_bytes() const;  // of all initializers
-  std::int64_t opset() const;  // of ai.onnx; 0 when absent
+  std::int64_t opset() const;          // of ai.onnx; 0 when absent
   std::int64_t ir_version() const;
 
   // ONNX's checker in full mode with strict shape inference, and Portwright's own findings. Never throws.

@@ -52,9 +52,9 @@ struct Simplification {
   Model model;
   std::size_t nodes_before = 0, nodes_after = 0;
   std::uint64_t bytes_before = 0, bytes_after = 0;  // of all initializers
-  std::vector<PassReport> passes;            // those that ran, in order
-  std::vector<std::string> excluded_passes;  // that changed the results, and were left out for that
-  std::optional<Proof> proof;                // of what `model` is now
+  std::vector<PassReport> passes;                   // those that ran, in order
+  std::vector<std::string> excluded_passes;         // that changed the results, and were left out for that
+  std::optional<Proof> proof;                       // of what `model` is now
 };
 
 // Until nothing changes any more. Inputs and outputs keep their names, order and dynamic axes. When the proof fails the

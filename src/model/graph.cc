@@ -307,9 +307,9 @@ float Graph::real(NodeId node, std::string_view attribute, float otherwise) cons
   const auto* found = find_attribute(impl_->node(node).proto, attribute);
   return found == nullptr ? otherwise : found->f();
 }
-std::string Graph::text(NodeId node, std::string_view attribute, std::string otherwise) const {
+std::string Graph::text(NodeId node, std::string_view attribute, std::string_view otherwise) const {
   const auto* found = find_attribute(impl_->node(node).proto, attribute);
-  return found == nullptr ? std::move(otherwise) : found->s();
+  return found == nullptr ? std::string(otherwise) : found->s();
 }
 std::optional<std::vector<std::int64_t>> Graph::integers(NodeId node, std::string_view attribute) const {
   const auto* found = find_attribute(impl_->node(node).proto, attribute);

@@ -21,6 +21,10 @@ const std::vector<Pass>& all_passes() {
       {"conv-batchnorm", "BatchNormalization moves into the weights of the convolution before it", fold_batchnorm},
       {"conv-bias", "an Add behind a convolution becomes its bias", fold_bias},
       {"gemm", "MatMul and Add of matrices become Gemm", make_gemm},
+      {"layer-norm", "a decomposed LayerNormalization becomes one (opset 17)", fuse_layer_norm},
+      {"rms-norm", "a decomposed RMSNormalization becomes one (opset 23)", fuse_rms_norm},
+      {"gelu", "a decomposed Gelu becomes one (opset 20)", fuse_gelu},
+      {"attention", "softmax(q k' + mask) v becomes Attention (opset 23)", fuse_attention},
       {"unused", "what nothing reads goes", remove_unused},
   };
   return passes;

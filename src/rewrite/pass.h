@@ -50,6 +50,10 @@ Status merge_duplicate_nodes(Graph& graph, Rewriting& rewriting);
 Status fold_batchnorm(Graph& graph, Rewriting& rewriting);
 Status fold_bias(Graph& graph, Rewriting& rewriting);
 Status make_gemm(Graph& graph, Rewriting& rewriting);
+Status fuse_layer_norm(Graph& graph, Rewriting& rewriting);
+Status fuse_rms_norm(Graph& graph, Rewriting& rewriting);
+Status fuse_gelu(Graph& graph, Rewriting& rewriting);
+Status fuse_attention(Graph& graph, Rewriting& rewriting);
 Status remove_unused(Graph& graph, Rewriting& rewriting);
 
 // --- what several passes ask

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import referencing
+from graphs import count
 from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -73,6 +74,24 @@ def validator():
         (schema["$id"], referencing.Resource.from_contents(schema)) for schema in schemas.values()
     )
     return lambda kind, document: jsonschema.Draft202012Validator(schemas[kind], registry=registry).validate(document)
+
+
+@pytest.fixture
+def simplify(portwright, tmp_path, validator):
+    """Simplifies a model and gives (what came out, the record)."""
+
+    def of(model, *more):
+        onnx.save(model, tmp_path / "in.onnx")
+        record = portwright("simplify", "in.onnx", "-o", "out.onnx", "--json", *more).passes().json
+        validator("simplify", record)
+        out = onnx.load(tmp_path / "out.onnx")
+        onnx.checker.check_model(out, full_check=True)
+        assert [one.name for one in out.graph.input] == [one.name for one in model.graph.input]
+        assert [one.name for one in out.graph.output] == [one.name for one in model.graph.output]
+        assert record["nodes_after"] == count(out.graph)
+        return out, record
+
+    return of
 
 
 def linear_model(features: int = 4, outputs: int = 3) -> onnx.ModelProto:

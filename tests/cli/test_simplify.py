@@ -4,59 +4,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from graphs import FLOAT, count, graph, operators, run
 from onnx import TensorProto, helper, numpy_helper
-
-FLOAT = TensorProto.FLOAT
-
-
-def graph(nodes, inputs, outputs, constants=(), opset=18, **more):
-    made = helper.make_graph(
-        nodes, "g",
-        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
-        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in dict(constants).items()],
-    )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more)
-    if any(shape is None for _, _, shape in outputs):
-        known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
-        del model.graph.output[:]
-        model.graph.output.extend(known)
-    return model
-
-
-def count(body):
-    inner = [attribute.g for node in body.node for attribute in node.attribute if attribute.HasField("g")]
-    return len(body.node) + sum(map(count, inner))
-
-
-def run(model, **inputs):
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), onnxruntime.SessionOptions(), providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, inputs)
-
-
-@pytest.fixture
-def simplify(portwright, tmp_path, validator):
-    """Simplifies a model and gives (what came out, the record)."""
-
-    def of(model, *more):
-        onnx.save(model, tmp_path / "in.onnx")
-        record = portwright("simplify", "in.onnx", "-o", "out.onnx", "--json", *more).passes().json
-        validator("simplify", record)
-        out = onnx.load(tmp_path / "out.onnx")
-        onnx.checker.check_model(out, full_check=True)
-        assert [one.name for one in out.graph.input] == [one.name for one in model.graph.input]
-        assert [one.name for one in out.graph.output] == [one.name for one in model.graph.output]
-        assert record["nodes_after"] == count(out.graph)
-        return out, record
-
-    return of
-
-
-def operators(model):
-    return [node.op_type for node in model.graph.node]
-
 
 X = np.random.default_rng(3).standard_normal((2, 3, 4)).astype(np.float32)
 
