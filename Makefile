@@ -5,11 +5,12 @@
 # make tidy    static analysis of our own code (clang-tidy; minutes)
 # make asan    the C++ tests under the address and undefined-behaviour sanitizers
 # make bench   the benchmarks behind the figures in the README
+# make conformance   the node tests of the onnx package through everything, and every engine here (20 minutes)
 # make bench-model   simplify against onnxsim and onnxslim, which it installs beside the cache
 CMAKE := .venv/bin/cmake
 PRESET ?= $(if $(CI),ci,release)
 
-.PHONY: all setup build test demo lint tidy format asan bench bench-model clean
+.PHONY: all setup build test demo lint tidy format asan bench bench-model conformance clean
 all: build
 
 setup:
@@ -46,6 +47,9 @@ PEERS := $(or $(PORTWRIGHT_CACHE),$(HOME)/.cache/portwright)/peers
 bench-model: build
 	@[ -x $(PEERS)/bin/onnxslim ] || { python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q onnxsim onnxslim onnx onnxruntime; }
 	@.venv/bin/python benchmarks/model.py --peers $(PEERS)/bin
+
+conformance: build
+	@.venv/bin/python tests/conformance/node_tests.py
 
 clean:
 	rm -rf build build-asan build-debug

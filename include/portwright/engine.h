@@ -90,6 +90,7 @@ class Engine {
   virtual std::vector<std::string> precisions() const = 0;  // those the hardware computes in natively, on the CPU
   virtual std::int64_t newest_opset() const = 0;            // of ai.onnx that it loads; 0: any
   virtual std::int64_t newest_ir_version() const = 0;
+  virtual bool takes(std::int64_t opset, std::int64_t ir_version) const = 0;  // cheaper than asking for the newest
   // Asks the engine about every node, without compiling where it lets one ask.
   virtual Result<std::vector<NodeSupport>> supports(const Model& model, const Target& target) const = 0;
   // Compiles in this process. Codes: unsupported, compile_failed (Fault::gate), environment.
@@ -102,6 +103,10 @@ class Engine {
 // All engines of this build, the absent ones included. The one place that registers them: engine/registry.cc.
 const std::vector<std::unique_ptr<Engine>>& engines();
 Result<const Engine*> find_engine(const std::string& name);
+
+// Where the model is newer than the newest opset or IR version that an engine of this build takes: warnings with the
+// codes opset_beyond_engine and ir_beyond_engine.
+std::vector<Finding> engine_limits(const Model& model);
 
 struct Isolation {
   bool in_process = false;

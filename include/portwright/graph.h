@@ -123,7 +123,8 @@ class Graph {
     std::size_t outputs = 1;
     std::string name = {};
     std::string domain = {};
-    NodeId like = NodeId::none;  // what it stands for: that one's documentation and metadata (the Python line) come along
+    NodeId like =
+        NodeId::none;  // what it stands for: that one's documentation and metadata (the Python line) come along
   };
   // In front of another node of any block. The outputs have fresh names and no types.
   NodeId insert_before(NodeId place, NewNode node);

@@ -106,8 +106,13 @@ class Model {
   std::int64_t opset() const;          // of ai.onnx; 0 when absent
   std::int64_t ir_version() const;
 
-  // ONNX's checker in full mode with strict shape inference, and Portwright's own findings. Never throws.
-  std::vector<Finding> check() const;
+  // ONNX's checker in full mode with strict shape inference, and Portwright's own findings. Shape arithmetic is
+  // evaluated at `sizes`, points of the dynamic ranges by symbol; without any, at small sizes of each first axis, where
+  // only a node that takes a single one of them is wrong. Never throws.
+  std::vector<Finding> check(const std::vector<std::map<std::string, std::int64_t>>& sizes = {}) const;
+
+  // What strict shape inference says against nodes, "NODE: MESSAGE" each, whatever the model declares. Never throws.
+  std::vector<std::string> shape_problems() const;
 
   // sha256 over structure and weights: equal models give equal digests wherever their weights lie.
   Result<std::string> digest() const;

@@ -57,10 +57,11 @@ struct Simplification {
   std::optional<Proof> proof;                       // of what `model` is now
 };
 
-// Until nothing changes any more. Inputs and outputs keep their names, order and dynamic axes. When the proof fails the
-// guilty passes are found by bisection and left out; when it fails without any pass, the original is given back with
-// that proof. Errors: bad_pass (Fault::usage) for an unknown name in `without`, and those of Evaluate and Prove that
-// are no fault of the model (Fault::environment).
+// Until nothing changes any more. Inputs and outputs keep their names, order and dynamic axes. When the proof fails, or
+// shapes no longer work out, the guilty passes are found by bisection and left out; when it fails without any pass, the
+// original is given back with that proof. A proof that could not be run (the original does not take the generated
+// inputs) is given back as it is, with a result that nothing has shown to be equal. Errors: bad_pass (Fault::usage) for
+// an unknown name in `without`, and those of Evaluate and Prove that are no fault of the model (Fault::environment).
 Result<Simplification> simplify(const Model& model, const SimplifyOptions& options);
 
 }  // namespace portwright

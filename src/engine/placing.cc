@@ -1,5 +1,6 @@
 #include "engine/placing.h"
 
+#include <algorithm>
 #include <fstream>
 
 namespace portwright {
@@ -63,7 +64,8 @@ std::vector<Shape> shapes_of(const std::vector<const Tensor*>& tensors) {
 
 }  // namespace
 
-Result<std::vector<const Tensor*>> ordered_inputs(const std::vector<ValueInfo>& expected, const Tensors& given) {
+Result<std::vector<const Tensor*>> ordered_inputs(const std::vector<ValueInfo>& expected, const Tensors& given,
+                                                  const std::vector<std::string>& dropped) {
   std::vector<const Tensor*> ordered;
   for (const ValueInfo& info : expected) {
     const Tensor* tensor = find(given, info.name);
@@ -72,7 +74,7 @@ Result<std::vector<const Tensor*>> ordered_inputs(const std::vector<ValueInfo>& 
     ordered.push_back(tensor);
   }
   for (const auto& [name, tensor] : given) {
-    bool known = false;
+    bool known = std::find(dropped.begin(), dropped.end(), name) != dropped.end();
     for (const ValueInfo& info : expected) known = known || info.name == name;
     if (!known) return fail(bad_input(name, "the model has no such input", "see portwright inspect"));
   }

@@ -19,9 +19,11 @@ class PlacingSession : public Session {
   std::size_t peak_memory() const override;
 };
 
-// Checks names, dtypes and static dimensions of inputs against the session's, and puts them into its order.
+// Checks names, dtypes and static dimensions of inputs against the session's, and puts them into its order. Those in
+// `dropped` are inputs of the model that the engine has optimised away.
 // Error (Fault::usage): bad_input, saying which input, what was expected and what received.
-Result<std::vector<const Tensor*>> ordered_inputs(const std::vector<ValueInfo>& expected, const Tensors& given);
+Result<std::vector<const Tensor*>> ordered_inputs(const std::vector<ValueInfo>& expected, const Tensors& given,
+                                                  const std::vector<std::string>& dropped = {});
 
 // Remembers the output shapes that each set of input shapes led to, so that a later run can be given its memory.
 class ShapeMemory {

@@ -12,6 +12,7 @@
 #include "model/inference.h"
 #include "model/lint.h"
 #include "model/origin.h"
+#include "model/points.h"
 #include "model/tensors.h"
 #include "model/types.h"
 #include "model/uses.h"
@@ -235,7 +236,14 @@ void add_origins(std::vector<Finding>& findings, const Nodes& nodes) {
 
 }  // namespace
 
-std::vector<Finding> Model::check() const {
+std::vector<std::string> Model::shape_problems() const {
+  const Inferred types = infer(impl_->proto, Declared::dropped);
+  std::vector<std::string> out;
+  for (const NodeProblem& problem : types.problems()) out.push_back(problem.node + ": " + problem.message);
+  return out;
+}
+
+std::vector<Finding> Model::check(const std::vector<std::map<std::string, std::int64_t>>& sizes) const {
   constexpr std::size_t kMostOfOneCode = 3;
   const auto& proto = impl_->proto;
   const Nodes nodes = nodes_of(proto.graph());
@@ -249,8 +257,11 @@ std::vector<Finding> Model::check() const {
   if (std::none_of(findings.begin(), findings.end(), is_error)) {
     // The declared types once more as inference takes them, for what a comparison of values does not see: subgraphs.
     append(findings, inference_findings(infer(proto, Declared::kept), nodes));
+    append(findings, check_points(proto, plain, sizes));
   }
-  append(findings, collapsed(lint(proto, plain), kMostOfOneCode));
+  auto odd = lint(proto, plain);
+  append(odd, lint_constants(*this));
+  append(findings, collapsed(std::move(odd), kMostOfOneCode));
   add_origins(findings, nodes);
   return findings;
 }

@@ -212,6 +212,8 @@ std::vector<std::string> oddities_of(const std::vector<Finding>& findings) {
       {"cast_pair", "Cast behind a Cast", "Casts behind Casts"},
       {"transpose_pair", "Transpose behind a Transpose", "Transposes behind Transposes"},
       {"int64_initializer", "int64 initializer", "int64 initializers"},
+      {"int64_beyond_int32", "int64 initializer beyond int32", "int64 initializers beyond int32"},
+      {"duplicate_initializer", "initializer kept twice", "initializers kept twice"},
       {"initializer_is_input", "initializer that is also an input", "initializers that are also inputs"},
       {"weight_in_constant", "weight in a Constant node", "weights in Constant nodes"},
       {"custom_operator", "node of a custom operator", "nodes of custom operators"},

@@ -17,6 +17,9 @@ namespace portwright {
 // custom_operator, old_opset, duplicate_opset.
 std::vector<Finding> lint(const onnx::ModelProto& model, const Inferred& types);
 
+// Findings that need the bytes of constants. Codes: int64_beyond_int32, duplicate_initializer.
+std::vector<Finding> lint_constants(const Model& model);
+
 // A few words for each code that occurs, with its count: "3 unused initializers".
 std::vector<std::string> oddities_of(const std::vector<Finding>& findings);
 

@@ -42,6 +42,28 @@ Json to_json(const std::vector<Finding>& findings) {
   return out;
 }
 
+Json sarif(const std::vector<Finding>& findings, const std::string& file) {
+  Json rules = Json::array(), results = Json::array();
+  for (const Finding& finding : findings) {
+    if (std::none_of(rules.begin(), rules.end(), [&](const Json& rule) { return rule["id"] == finding.code; }))
+      rules.push_back(Json{{"id", finding.code}});
+    std::string text = finding.message;
+    if (!finding.expected.empty() || !finding.received.empty())
+      text += " (expected " + finding.expected + ", received " + finding.received + ")";
+    if (!finding.hint.empty()) text += ". " + finding.hint;
+    Json location{{"physicalLocation", {{"artifactLocation", {{"uri", file}}}}}};
+    if (!finding.node.empty()) location["logicalLocations"] = Json::array({Json{{"name", finding.node}}});
+    results.push_back(Json{{"ruleId", finding.code},
+                           {"level", word(finding.severity)},
+                           {"message", {{"text", text}}},
+                           {"locations", Json::array({std::move(location)})}});
+  }
+  const Json driver{{"name", "portwright"}, {"version", document("check")["portwright"]}, {"rules", rules}};
+  return Json{{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+              {"version", "2.1.0"},
+              {"runs", Json::array({Json{{"tool", {{"driver", driver}}}, {"results", results}}})}};
+}
+
 Json to_json(const ModelSummary& summary) {
   Json out = document("inspect");
   out["inputs"] = to_json(summary.inputs);

@@ -70,7 +70,8 @@ bool merge_reshapes(Graph& graph, NodeId node) {
   const auto target = reshape_target(graph, graph.input(inner, 0), graph.output(node, 0));
   if (!target) return false;
   const ValueId wanted = add_integers(graph, graph.name(graph.output(node, 0)) + "_shape", *target);
-  const NodeId made = graph.insert_before(node, {"Reshape", {graph.input(inner, 0), wanted}, 1, graph.name(node), {}, node});
+  const NodeId made =
+      graph.insert_before(node, {"Reshape", {graph.input(inner, 0), wanted}, 1, graph.name(node), {}, node});
   graph.replace(graph.output(node, 0), graph.output(made, 0));
   graph.erase(node);
   return true;

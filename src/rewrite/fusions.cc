@@ -60,8 +60,7 @@ Scaled unscaled(const Graph& graph, ValueId value) {
 bool is_f32(const Graph& graph, ValueId value) { return graph.dtype(value) == Dtype::f32; }
 
 // Puts the operator in the place of `last`, which gave the result.
-void put(Graph& graph, NodeId last, Graph::NewNode node,
-         const std::vector<std::pair<const char*, float>>& reals = {}) {
+void put(Graph& graph, NodeId last, Graph::NewNode node, const std::vector<std::pair<const char*, float>>& reals = {}) {
   node.like = last;
   const NodeId made = graph.insert_before(last, std::move(node));
   for (const auto& [name, value] : reals) graph.set(made, name, value);
@@ -236,7 +235,8 @@ bool same_heads(const Graph& graph, ValueId a, ValueId b) {
 bool make_attention(Graph& graph, NodeId softmax) {
   const NodeId last = read_by(graph, graph.output(softmax, 0), "MatMul");
   const std::int64_t axis = graph.integer(softmax, "axis", -1);
-  if (last == NodeId::none || graph.input(last, 0) != graph.output(softmax, 0) || (axis != -1 && axis != 3)) return false;
+  if (last == NodeId::none || graph.input(last, 0) != graph.output(softmax, 0) || (axis != -1 && axis != 3))
+    return false;
   ValueId scores = graph.input(softmax, 0), mask = ValueId::none;
   if (graph.uses(scores).size() != 1) return false;
   if (const NodeId sum = made_by(graph, scores, "Add"); sum != NodeId::none) {
@@ -255,7 +255,8 @@ bool make_attention(Graph& graph, NodeId softmax) {
   if (!same_heads(graph, q.value, graph.input(multiply, 1)) || !same_heads(graph, q.value, v)) return false;
   ValueId keys = k->value;
   if (k->order != std::vector<std::int64_t>{0, 1, 2, 3}) {
-    const NodeId transpose = graph.insert_before(multiply, {"Transpose", {k->value}, 1, graph.name(multiply) + "_keys"});
+    const NodeId transpose =
+        graph.insert_before(multiply, {"Transpose", {k->value}, 1, graph.name(multiply) + "_keys"});
     graph.set(transpose, "perm", k->order);
     keys = graph.output(transpose, 0);
   }
@@ -288,9 +289,7 @@ Status fuse_rms_norm(Graph& graph, Rewriting& rewriting) {
   return fuse(graph, rewriting, 23, "RMSNormalization", make_rms_norm, {"Div", "Mul"});
 }
 
-Status fuse_gelu(Graph& graph, Rewriting& rewriting) {
-  return fuse(graph, rewriting, 20, "Gelu", make_gelu, {"Erf"});
-}
+Status fuse_gelu(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, 20, "Gelu", make_gelu, {"Erf"}); }
 
 Status fuse_attention(Graph& graph, Rewriting& rewriting) {
   return fuse(graph, rewriting, 23, "Attention", make_attention, {"Softmax"});

@@ -152,7 +152,8 @@ bool make_one_gemm(Graph& graph, NodeId add) {
     if (!is_matrix(graph, graph.input(multiply, 0)) || !is_matrix(graph, graph.input(multiply, 1))) continue;
     if (!broadcasts_into(graph, added, product)) continue;
     const NodeId made = graph.insert_before(
-        add, {"Gemm", {graph.input(multiply, 0), graph.input(multiply, 1), added}, 1, graph.name(multiply), {}, multiply});
+        add,
+        {"Gemm", {graph.input(multiply, 0), graph.input(multiply, 1), added}, 1, graph.name(multiply), {}, multiply});
     graph.replace(graph.output(add, 0), graph.output(made, 0));
     graph.erase(add);
     return true;

@@ -47,9 +47,32 @@ Result<Simplification> rewritten(const Model& model, const SimplifyOptions& opti
   return out;
 }
 
+// Judges a result: its shapes must work out where those of the original do, and then what options.prove says. nullopt
+// when nothing speaks against it and nobody asked for a proof.
+class Judge {
+ public:
+  Judge(const Model& model, const SimplifyOptions& options)
+      : model_(model), options_(options), problems_(model.shape_problems().size()) {}
+
+  Result<std::optional<Proof>> operator()(const Model& result) const {
+    if (const auto problems = result.shape_problems(); problems.size() > problems_)
+      return Proof{Verdict::invalid_model, 0, 0, problems.front()};
+    if (!options_.prove) return std::optional<Proof>();
+    if (options_.progress) options_.progress("proving");
+    return options_.prove(model_, result);
+  }
+
+ private:
+  const Model& model_;
+  const SimplifyOptions& options_;
+  std::size_t problems_;  // of the original
+};
+
+bool holds(const std::optional<Proof>& proof) { return !proof || proof->verdict == Verdict::passed; }
+
 // The first pass, in order, with which the proof fails, when all before it are on and all behind it are off. Empty when
-// even none fails or all pass.
-Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& options,
+// no pass has changed anything.
+Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& options, const Judge& judge,
                                 const std::set<std::string>& without, const std::vector<PassReport>& reports) {
   std::vector<std::string> suspects;
   for (const PassReport& report : reports)
@@ -58,8 +81,8 @@ Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& optio
     auto fewer = without;
     fewer.insert(suspects.begin() + static_cast<std::ptrdiff_t>(count), suspects.end());
     PW_TRY(tried, rewritten(model, options, fewer));
-    PW_TRY(proof, options.prove(model, tried.model));
-    return proof.verdict != Verdict::passed;
+    PW_TRY(proof, judge(tried.model));
+    return !holds(proof);
   };
   std::size_t good = 0, bad = suspects.size();
   while (good + 1 < bad) {
@@ -70,6 +93,13 @@ Result<std::string> guilty_pass(const Model& model, const SimplifyOptions& optio
     (fails ? bad : good) = middle;
   }
   return suspects.empty() ? std::string() : suspects[bad - 1];
+}
+
+// An If whose condition folding has made a constant is inlined by engines themselves, so where inlining is wrong the
+// condition must stay computed.
+std::vector<std::string> with_accomplices(const std::string& guilty) {
+  if (guilty == "branches") return {"branches", "fold-shapes", "fold"};
+  return {guilty};
 }
 
 // The passes that `names` leave out; "all" is every one.
@@ -94,22 +124,23 @@ std::vector<PassInfo> simplify_passes() {
 
 Result<Simplification> simplify(const Model& model, const SimplifyOptions& options) {
   PW_TRY(without, left_out(options.without));
+  const Judge judge(model, options);
   std::vector<std::string> excluded;
   for (;;) {
     PW_TRY(out, rewritten(model, options, without));
     out.excluded_passes = excluded;
-    if (!options.prove) return std::move(out);
-    if (options.progress) options.progress("proving");
-    PW_TRY(proof, options.prove(model, out.model));
+    PW_TRY(proof, judge(out.model));
     out.proof = proof;
-    if (proof.verdict == Verdict::passed) return std::move(out);
-    PW_TRY(guilty, guilty_pass(model, options, without, out.passes));
+    if (holds(proof) || proof->verdict == Verdict::not_run) return std::move(out);
+    PW_TRY(guilty, guilty_pass(model, options, judge, without, out.passes));
     if (guilty.empty()) {  // nothing was changed: the model itself cannot be run twice with one result
       out.model = model;
       return std::move(out);
     }
-    excluded.push_back(guilty);
-    without.insert(guilty);
+    for (const std::string& pass : with_accomplices(guilty)) {
+      if (!without.insert(pass).second) continue;
+      excluded.push_back(pass);
+    }
   }
 }
 

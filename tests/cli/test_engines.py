@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import evaluate, linear_model
+from onnx import TensorProto, helper
 
 ENGINES = ["onnxruntime:fp32", "openvino:fp32"]
 
@@ -26,6 +27,29 @@ def test_a_compiled_engine_runs_like_the_model(portwright, model, inputs, tmp_pa
     portwright("run", "engine", "--inputs", inputs, "-o", "out.npz").passes()
     x = np.load(inputs)["x"]
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], evaluate(onnx.load(model), x), atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["onnxruntime:fp32", "openvino:fp32"])
+def test_names_survive_what_an_engine_optimises_away(portwright, tmp_path, target):
+    """OpenVINO takes a no-op's input and output for one tensor with two names, and drops inputs that nothing reads."""
+    vector = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"])
+    nodes = [
+        helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["x"], ["b"]),
+        helper.make_node("Identity", ["a"], ["hidden"]), helper.make_node("Relu", ["hidden"], ["r"]),
+        helper.make_node("Identity", ["r"], ["c"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [vector("unread"), vector("x")], [vector("c"), vector("b"), vector("a")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    x = np.array([-1, 2], np.float32)
+    np.savez(tmp_path / "in.npz", x=x, unread=np.zeros(2, np.float32))
+    portwright("compile", "m.onnx", "--target", target, "-o", "engine").passes()
+    for subject in (["m.onnx", "--target", target], ["engine"]):
+        portwright("run", *subject, "--inputs", "in.npz", "-o", "out.npz").passes()
+        out = np.load(tmp_path / "out.npz")
+        assert sorted(out.files) == ["a", "b", "c"]
+        np.testing.assert_array_equal(out["c"], np.maximum(x, 0))
+        np.testing.assert_array_equal(out["a"], x)
+        np.testing.assert_array_equal(out["b"], x)
 
 
 def test_an_engine_of_another_version_says_what_differs(portwright, model, inputs, tmp_path):

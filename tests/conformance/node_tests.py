@@ -39,6 +39,21 @@ import onnx
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PORTWRIGHT = os.environ.get("PORTWRIGHT_BINARY", str(ROOT / "build" / "portwright"))
 ENGINES = ("onnxruntime", "openvino")
+
+# Why ONNX Runtime gives other numbers than the test expects. A mismatch that is not listed here is a finding.
+EXPLAINED = {
+    "test_attention_4d_with_past_and_present_qk_matmul_bias_*_mask_causal": (
+        "masked scores in the optional qk output are the lowest float32 where the test has -inf; the result itself agrees"
+    ),
+    "test_attention_4d_causal_fp16": "one of 192 elements is one step of float16 away",
+    "test_dft*": "elements that are exactly 0 come out at 1e-4 beside others of up to 945: float32 rounding, and the test allows 1e-7",
+    "test_stft*": "elements that are exactly 0 come out at 1e-5 beside others of up to 1912: float32 rounding, and the test allows 1e-7",
+    "test_training_dropout*": "training mode draws at random: the test expects NumPy's generator",
+    "test_maxunpool_export_with_output_shape": "indices are counted in the given output shape, where the test counts them in the one before padding",
+    "test_resize_downsample_scales_*_align_corners": (
+        "align_corners with the rounded output size, where the standard takes size times scale without rounding"
+    ),
+}
 PASSED = "passed"
 
 
@@ -69,6 +84,8 @@ def arrays(infos, values) -> dict[str, np.ndarray] | None:
     """By name; None when one of them is a sequence, a string or a type that NumPy does not know itself."""
     out = {}
     for info, value in zip(infos, values):
+        if isinstance(value, onnx.TensorProto):
+            value = onnx.numpy_helper.to_array(value)
         if not isinstance(value, (np.ndarray, np.generic)):
             return None
         array = np.asarray(value)
@@ -103,6 +120,19 @@ def load_cases(pattern: str) -> list[Case]:
             )
         )
     return cases
+
+
+def unheld_type(graph: onnx.GraphProto) -> str:
+    """The first type of an input or output that is not a tensor of NumPy's own numbers."""
+    numbers = {"FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "COMPLEX64", "COMPLEX128"}
+    for info in [*graph.input, *graph.output]:
+        kind = info.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return "a " + kind.removesuffix("_type")
+        name = onnx.TensorProto.DataType.Name(info.type.tensor_type.elem_type)
+        if name not in numbers and name.removeprefix("U") not in ("INT8", "INT16", "INT32", "INT64"):
+            return f"a tensor of {name}"
+    return "an absent optional"
 
 
 def portwright(*arguments, timeout: float = 120) -> tuple[int, dict]:
@@ -214,7 +244,7 @@ def examine(case: Case, engines: list[str]) -> Outcome:
         small = examine_model(outcome, model, folder)
         if case.inputs is None or case.expected is None:
             for engine in engines:
-                outcome.note(engine, "not_run", "a sequence, a string or a type that NumPy does not know")
+                outcome.note(engine, "not_run", f"{unheld_type(case.model.graph)}, which no .npz holds")
             if small:
                 outcome.answers["onnxruntime"] = "not_run"
                 examine_simplified(outcome, small, {}, folder)
@@ -267,6 +297,19 @@ def print_reasons(outcomes: list[Outcome], columns: list[str]) -> None:
         for outcome in bad:
             reason = outcome.reasons.get(column, "")
             print(f"  {outcome.answers[column]:12} {outcome.case.name}: {reason[:220]}")
+            if column == "onnxruntime" and outcome.answers[column] != "not_run" and outcome.answers[column] != "unsupported":
+                print(f"{'':15}{explanation(outcome) or 'NOT EXPLAINED'}")
+
+
+def explanation(outcome: Outcome) -> str:
+    return next((text for names, text in EXPLAINED.items() if fnmatch.fnmatch(outcome.case.name, names)), "")
+
+
+def is_finding(outcome: Outcome) -> bool:
+    """Portwright itself is at fault, or ONNX Runtime gives a result that nothing explains."""
+    own = any(outcome.answers.get(column, PASSED) != PASSED for column in ("lossless", "check", "simplify"))
+    answer = outcome.answers.get("onnxruntime", PASSED)
+    return own or (answer not in (PASSED, "not_run", "unsupported") and not explanation(outcome))
 
 
 def main() -> int:
@@ -296,8 +339,9 @@ def main() -> int:
     if options.record:
         rows = [{"case": o.case.name, "answers": o.answers, "reasons": o.reasons} for o in outcomes]
         options.record.write_text(json.dumps(rows, indent=1))
-    own = [o for o in outcomes if any(o.answers.get(c, PASSED) != PASSED for c in ("lossless", "check", "simplify"))]
-    return 1 if own else 0
+    found = [outcome.case.name for outcome in outcomes if is_finding(outcome)]
+    print(f"findings: {', '.join(found) or 'none'}")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ std::string node_in(const std::string& message) {
 }
 
 Error ort_error(const Ort::Exception& e, const char* stage) {
-  Error error{Fault::gate, stage, "run_failed", std::string("ONNX Runtime: ") + e.what(), node_in(e.what()), "", ""};
+  std::string text = e.what();
+  text.erase(text.find_last_not_of(" \n") + 1);
+  Error error{Fault::gate, stage, "run_failed", "ONNX Runtime: " + text, node_in(text), "", ""};
   if (std::string_view(stage) != "run") error.code = "unsupported";
   switch (e.GetOrtErrorCode()) {
     case ORT_NOT_IMPLEMENTED:
@@ -282,6 +284,9 @@ class OnnxRuntime : public Engine {
   std::vector<std::string> precisions() const override { return {"fp32"}; }
   std::int64_t newest_opset() const override { return newest().opset; }
   std::int64_t newest_ir_version() const override { return newest().ir_version; }
+  bool takes(std::int64_t opset, std::int64_t ir_version) const override {
+    return loads(identity_model(opset, ir_version));
+  }
 
   // ONNX Runtime cannot be asked about single nodes: it is asked to load the graph unoptimised, and names the first
   // node that it has no kernel for.
@@ -387,18 +392,20 @@ class OnnxRuntime : public Engine {
     return {};
   }
 
+  static bool loads(const std::string& model) {
+    try {
+      Ort::SessionOptions settings;
+      settings.SetIntraOpNumThreads(1);
+      settings.SetLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
+      Ort::Session session(environment(), model.data(), model.size(), settings);
+      return true;
+    } catch (const Ort::Exception&) {
+      return false;
+    }
+  }
+
   static const Newest& newest() {
-    static const Newest found = newest_versions([](const std::string& model) {
-      try {
-        Ort::SessionOptions settings;
-        settings.SetIntraOpNumThreads(1);
-        settings.SetLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
-        Ort::Session session(environment(), model.data(), model.size(), settings);
-        return true;
-      } catch (const Ort::Exception&) {
-        return false;
-      }
-    });
+    static const Newest found = newest_versions(loads);
     return found;
   }
 };

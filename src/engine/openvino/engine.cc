@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
 #include <map>
 #include <openvino/openvino.hpp>
+#include <regex>
 #include <set>
 
 #include "base/files.h"
@@ -75,21 +77,39 @@ std::string device_name(const std::string& device) {
 }
 
 // OpenVINO's messages are many lines with source positions. The reason is what says that something is not supported or
-// not converted, else the first line that is not a position.
+// not converted, else the first line that says anything.
 std::string reason_in(const std::string& what) {
   constexpr const char* kTelling[] = {"No conversion rule", "not supported", "does not support", "Failed to convert"};
+  constexpr const char* kSilent[] = {"Exception from", "FrontEnd API failed", "Model wasn't fully converted",
+                                     "While validating", "with a message:"};
   std::istringstream lines(what);
   std::string first_line;
   for (std::string line; std::getline(lines, line);) {
     const auto start = line.find_first_not_of(" \t-");
-    if (start == std::string::npos || line.find("Exception from") != std::string::npos || line.find("Check '") == 0)
-      continue;
+    const auto occurs = [&](const char* phrase) { return line.find(phrase) != std::string::npos; };
+    if (start == std::string::npos || line.find("Check '") == 0) continue;
+    if (std::any_of(std::begin(kSilent), std::end(kSilent), occurs)) continue;
     std::string text = line.substr(start);
     for (const char* phrase : kTelling)
       if (text.find(phrase) != std::string::npos) return text;
     if (first_line.empty()) first_line = text;
   }
   return first_line.empty() ? what.substr(0, what.find('\n')) : first_line;
+}
+
+// "While validating ONNX node '<Node(Split): split_3>'": operator and name; empty when there is none.
+std::pair<std::string, std::string> node_in(const std::string& what) {
+  static const std::regex pattern(R"(<Node\((\w+)\): ([^>]*)>)");
+  std::smatch match;
+  return std::regex_search(what, match, pattern) ? std::pair(match[1].str(), match[2].str())
+                                                 : std::pair<std::string, std::string>();
+}
+
+Error openvino_error(const char* stage, const std::string& what) {
+  const auto [op, node] = node_in(what);
+  const std::string at = node.empty() ? "" : op + " '" + node + "': ";
+  const std::string code = std::string_view(stage) == "run" ? "run_failed" : "unsupported";
+  return {Fault::gate, stage, code, "OpenVINO: " + at + reason_in(what), node, "", what};
 }
 
 template <class F>
@@ -99,8 +119,7 @@ auto guarded(const char* stage, F&& body) -> decltype(body()) {
   } catch (const std::bad_alloc&) {
     return fail({Fault::gate, stage, "out_of_memory", "OpenVINO ran out of memory", "", "", ""});
   } catch (const std::exception& e) {
-    const std::string code = std::string_view(stage) == "run" ? "run_failed" : "unsupported";
-    return fail({Fault::gate, stage, code, "OpenVINO: " + reason_in(e.what()), "", "", e.what()});
+    return fail(openvino_error(stage, e.what()));
   }
 }
 
@@ -114,9 +133,28 @@ std::string version() {
   return build.substr(0, build.find('-'));
 }
 
-ValueInfo value_info(const ov::Output<const ov::Node>& port) {
+// The names of a model's inputs and outputs, in order.
+struct PortNames {
+  std::vector<std::string> inputs, outputs;
+};
+
+std::vector<std::string> names_of(const std::vector<ValueInfo>& values) {
+  std::vector<std::string> out;
+  for (const ValueInfo& value : values) out.push_back(value.name);
+  return out;
+}
+
+// A port has the names of all tensors that OpenVINO has found to be the same: the model's own is the one at its place.
+std::string name_of(const ov::Output<const ov::Node>& port, std::size_t place, const std::vector<std::string>& names) {
+  const auto& known = port.get_names();
+  if (place < names.size() && known.contains(names[place])) return names[place];
+  const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) { return known.contains(name); });
+  return found == names.end() ? port.get_any_name() : *found;
+}
+
+ValueInfo value_info(const ov::Output<const ov::Node>& port, std::size_t place, const std::vector<std::string>& names) {
   ValueInfo info;
-  info.name = port.get_any_name();
+  info.name = name_of(port, place, names);
   info.dtype = dtype_of(port.get_element_type());
   info.type_text = info.dtype ? std::string(to_string(*info.dtype)) : port.get_element_type().get_type_name();
   const auto& shape = port.get_partial_shape();
@@ -159,10 +197,13 @@ std::string effective_precision(const ov::CompiledModel& model) {
 
 class OvSession : public PlacingSession {
  public:
-  OvSession(ov::CompiledModel model, EngineInfo info)
-      : model_(std::move(model)), request_(model_.create_infer_request()), info_(std::move(info)) {
-    for (const auto& port : model_.inputs()) inputs_.push_back(value_info(port));
-    for (const auto& port : model_.outputs()) outputs_.push_back(value_info(port));
+  OvSession(ov::CompiledModel model, EngineInfo info, const PortNames& names)
+      : model_(std::move(model)),
+        request_(model_.create_infer_request()),
+        info_(std::move(info)),
+        model_inputs_(names.inputs) {
+    for (const auto& port : model_.inputs()) inputs_.push_back(value_info(port, inputs_.size(), names.inputs));
+    for (const auto& port : model_.outputs()) outputs_.push_back(value_info(port, outputs_.size(), names.outputs));
   }
 
   const EngineInfo& info() const override { return info_; }
@@ -171,7 +212,7 @@ class OvSession : public PlacingSession {
   ov::CompiledModel& compiled() { return model_; }
 
   Result<RunResult> run_into(const Tensors& inputs, const Placer& place) override {
-    PW_TRY(ordered, ordered_inputs(inputs_, inputs));
+    PW_TRY(ordered, ordered_inputs(inputs_, inputs, model_inputs_));
     return guarded("run", [&]() -> Result<RunResult> {
       const auto* shapes = memory_.find(ordered);
       if (shapes == nullptr && bound_) forget_bound_outputs();
@@ -248,6 +289,7 @@ class OvSession : public PlacingSession {
   ov::CompiledModel model_;
   ov::InferRequest request_;
   EngineInfo info_;
+  std::vector<std::string> model_inputs_;  // those that OpenVINO has dropped among them
   std::vector<ValueInfo> inputs_, outputs_;
   ShapeMemory memory_;
   bool bound_ = false;  // outputs of the request are somebody else's memory
@@ -330,6 +372,9 @@ class OpenVino : public Engine {
   }
   std::int64_t newest_opset() const override { return newest().opset; }
   std::int64_t newest_ir_version() const override { return newest().ir_version; }
+  bool takes(std::int64_t opset, std::int64_t ir_version) const override {
+    return loads(identity_model(opset, ir_version));
+  }
 
   Result<std::vector<NodeSupport>> supports(const Model& model, const Target& target) const override {
     return guarded("supports", [&]() -> Result<std::vector<NodeSupport>> {
@@ -359,7 +404,7 @@ class OpenVino : public Engine {
       EngineInfo info = asked(options);
       const auto compiling = Clock::now();
       auto compiled = core().compile_model(read, device_name(options.target.device), properties(options, info));
-      auto session = finish(std::move(compiled), info);
+      auto session = finish(std::move(compiled), info, {names_of(model.inputs()), names_of(model.outputs())});
       session->load_seconds = load_seconds;
       session->compile_seconds = seconds_since(compiling);
       if (!options.save_to.empty()) PW_CHECK(save(*session, model, options.save_to));
@@ -375,7 +420,9 @@ class OpenVino : public Engine {
       std::ifstream blob(folder / saved.value("file", kEngineFile), std::ios::binary);
       EngineInfo info = asked(options);
       auto compiled = core().import_model(blob, device_name(options.target.device), properties(options, info));
-      auto session = finish(std::move(compiled), info);
+      auto session = finish(
+          std::move(compiled), info,
+          {saved.value("inputs", std::vector<std::string>()), saved.value("outputs", std::vector<std::string>())});
       session->load_seconds = seconds_since(start);
       return session;
     });
@@ -417,7 +464,7 @@ class OpenVino : public Engine {
             ov::inference_num_threads(info.threads)};
   }
 
-  static std::unique_ptr<OvSession> finish(ov::CompiledModel compiled, EngineInfo info) {
+  static std::unique_ptr<OvSession> finish(ov::CompiledModel compiled, EngineInfo info, const PortNames& names) {
     info.precision_effective = effective_precision(compiled);
     info.device.clear();
     for (const auto& name : compiled.get_property(ov::execution_devices)) {
@@ -425,7 +472,7 @@ class OpenVino : public Engine {
       for (const char c : name) lower += c == '.' ? ':' : static_cast<char>(std::tolower(c));
       info.device += (info.device.empty() ? "" : " and ") + lower;
     }
-    return std::make_unique<OvSession>(std::move(compiled), std::move(info));
+    return std::make_unique<OvSession>(std::move(compiled), std::move(info), names);
   }
 
   static Status save(OvSession& session, const Model& model, const fs::path& folder) {
@@ -434,18 +481,23 @@ class OpenVino : public Engine {
     session.compiled().export_model(blob);
     PW_CHECK(write_atomically(folder / kEngineFile, blob.view()));
     PW_TRY(digest, model.digest());
-    return write_json(folder / "engine.json", engine_document(session.info(), digest, kEngineFile));
+    Json document = engine_document(session.info(), digest, kEngineFile);
+    document["inputs"] = names_of(model.inputs());
+    document["outputs"] = names_of(model.outputs());
+    return write_json(folder / "engine.json", document);
+  }
+
+  static bool loads(const std::string& model) {
+    try {
+      core().read_model(model, ov::Tensor());
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
   }
 
   static const Newest& newest() {
-    static const Newest found = newest_versions([](const std::string& model) {
-      try {
-        core().read_model(model, ov::Tensor());
-        return true;
-      } catch (const std::exception&) {
-        return false;
-      }
-    });
+    static const Newest found = newest_versions(loads);
     return found;
   }
 };

@@ -22,6 +22,7 @@ class AbsentTensorRt : public Engine {
   std::vector<std::string> precisions() const override { return {}; }
   std::int64_t newest_opset() const override { return 0; }
   std::int64_t newest_ir_version() const override { return 0; }
+  bool takes(std::int64_t, std::int64_t) const override { return false; }
   Result<std::vector<NodeSupport>> supports(const Model&, const Target&) const override {
     return fail(absent("supports"));
   }
