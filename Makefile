@@ -1,16 +1,18 @@
-# make demo    set up, build and port a real model end to end
-# make test    set up, build and run all tests
-# make build   set up and build; the program is build/portwright
-# make lint    formatting of our own code
-# make tidy    static analysis of our own code (clang-tidy; minutes)
-# make asan    the C++ tests under the address and undefined-behaviour sanitizers
-# make bench   the benchmarks behind the figures in the README
+# make demo          set up, build and port a real model end to end
+# make test          set up, build and run all tests
+# make build         set up and build; the program is build/portwright
+# make lint          formatting of our own code
+# make tidy          static analysis of our own code (clang-tidy; minutes)
+# make asan          the C++ tests under the address and undefined-behaviour sanitizers
+# make fuzz          the loader and simplify under libFuzzer, ten minutes each
+# make bench         the benchmarks behind the figures in the README
+# make bench-model   check and simplify against onnx.checker, onnxsim, onnxslim and Polygraphy (half an hour)
+# make networks      forty real networks through check and simplify, against the same peers (an hour)
 # make conformance   the node tests of the onnx package through everything, and every engine here (20 minutes)
-# make bench-model   simplify against onnxsim and onnxslim, which it installs beside the cache
 CMAKE := .venv/bin/cmake
 PRESET ?= $(if $(CI),ci,release)
 
-.PHONY: all setup build test demo lint tidy format asan bench bench-model conformance clean
+.PHONY: all setup build test demo lint tidy format asan fuzz bench bench-model networks peers conformance clean
 all: build
 
 setup:
@@ -43,13 +45,22 @@ asan: setup
 bench: build
 	@benchmarks/run
 
+fuzz: setup
+	@scripts/fuzz
+
+# What others use today, beside the cache and apart from what Portwright itself uses.
 PEERS := $(or $(PORTWRIGHT_CACHE),$(HOME)/.cache/portwright)/peers
-bench-model: build
-	@[ -x $(PEERS)/bin/onnxslim ] || { python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q onnxsim onnxslim onnx onnxruntime; }
+peers:
+	@[ -x $(PEERS)/bin/polygraphy ] || { python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q onnxsim onnxslim onnx onnxruntime polygraphy onnx-graphsurgeon; }
+
+bench-model: build peers
 	@.venv/bin/python benchmarks/model.py --peers $(PEERS)/bin
+
+networks: build peers
+	@.venv/bin/python benchmarks/networks.py --peers $(PEERS)/bin
 
 conformance: build
 	@.venv/bin/python tests/conformance/node_tests.py
 
 clean:
-	rm -rf build build-asan build-debug
+	rm -rf build build-asan build-debug build-fuzz

@@ -56,6 +56,8 @@ struct ModelSummary {
   std::map<std::string, std::size_t> operators;
   std::uint64_t parameters = 0;  // elements of all initializers
   std::uint64_t weight_bytes = 0;
+  std::map<std::string, std::uint64_t> weight_types;  // bytes of weights by dtype: {"float32": 44700000}
+  std::optional<std::uint64_t> activation_bytes;      // alive at once at most; shapes as for macs
   std::optional<std::uint64_t> macs;  // multiply-adds at the declared shapes, symbols taken as 1; nullopt when unknown
   std::vector<std::string> dynamic_axes;  // "x.0=batch"
   std::vector<std::string> oddities;

@@ -57,6 +57,13 @@ struct Simplification {
   std::optional<Proof> proof;                       // of what `model` is now
 };
 
+// Decompositions that the fusions of simplify know, whatever the model's opset: the standard operator, and how often.
+struct Decomposed {
+  std::string op;
+  std::size_t count = 0;
+};
+std::vector<Decomposed> decompositions(const Model& model);
+
 // Until nothing changes any more. Inputs and outputs keep their names, order and dynamic axes. When the proof fails, or
 // shapes no longer work out, the guilty passes are found by bisection and left out; when it fails without any pass, the
 // original is given back with that proof. A proof that could not be run (the original does not take the generated

@@ -77,6 +77,8 @@ Json to_json(const ModelSummary& summary) {
   out["operators"] = summary.operators;
   out["parameters"] = summary.parameters;
   out["weight_bytes"] = summary.weight_bytes;
+  out["weight_types"] = summary.weight_types;
+  out["activation_bytes"] = summary.activation_bytes ? Json(*summary.activation_bytes) : Json();
   out["macs"] = summary.macs ? Json(*summary.macs) : Json();
   out["dynamic_axes"] = summary.dynamic_axes;
   out["oddities"] = summary.oddities;

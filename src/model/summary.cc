@@ -1,4 +1,5 @@
 // What `inspect` says: read off the structure, weights untouched.
+#include "model/activations.h"
 #include "model/impl.h"
 #include "model/inference.h"
 #include "model/lint.h"
@@ -21,7 +22,9 @@ void count_operators(const onnx::GraphProto& graph, ModelSummary& out) {
 void count_weights(const onnx::GraphProto& graph, ModelSummary& out) {
   const auto add = [&](const onnx::TensorProto& tensor) {
     out.parameters += count_of(tensor.dims()).value_or(0);
-    out.weight_bytes += raw_bytes(tensor.data_type(), tensor.dims()).value_or(0);
+    const std::uint64_t bytes = raw_bytes(tensor.data_type(), tensor.dims()).value_or(0);
+    out.weight_bytes += bytes;
+    out.weight_types[type_name(tensor.data_type())] += bytes;
   };
   for_each_graph(graph, [&](const onnx::GraphProto& each) {
     for (const auto& tensor : each.initializer()) add(tensor);
@@ -48,6 +51,7 @@ void add_inferred(const onnx::ModelProto& proto, ModelSummary& out) {
   fix_symbols(*flat, symbols_of(*flat, 1));
   const Inferred types = infer(*flat, Declared::kept);
   out.macs = count_macs(*flat, types);
+  out.activation_bytes = peak_activation_bytes(*flat, types);
   out.oddities = oddities_of(lint(proto, types));
 }
 

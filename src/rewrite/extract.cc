@@ -1,9 +1,9 @@
 #include "portwright/extract.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <unordered_set>
+
+#include "base/glob.h"
 
 namespace portwright {
 namespace {
@@ -22,8 +22,7 @@ Result<std::vector<ValueId>> matching(const Graph& graph, const std::vector<std:
   for (const std::string& pattern : patterns) {
     const std::size_t before = out.size();
     for (const ValueId value : values)
-      if (graph.name(value) == pattern || ::fnmatch(pattern.c_str(), graph.name(value).c_str(), 0) == 0)
-        out.push_back(value);
+      if (glob_match(pattern, graph.name(value))) out.push_back(value);
     if (out.size() == before)
       return fail(extract_error("no_such_tensor", "the model has no tensor '" + pattern + "'", pattern,
                                 "portwright inspect MODEL --nodes '*' lists them; constants are no tensors to cut at"));

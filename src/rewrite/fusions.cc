@@ -266,33 +266,54 @@ bool make_attention(Graph& graph, NodeId softmax) {
   return true;
 }
 
-Status fuse(Graph& graph, Rewriting& rewriting, std::int64_t opset, const char* made, bool (*step)(Graph&, NodeId),
-            std::initializer_list<std::string_view> starts) {
-  if (graph.opset() < opset) return {};
+struct Fusion {
+  const char* op;
+  std::int64_t opset;  // from which the standard has it
+  bool (*step)(Graph& graph, NodeId node);
+  std::string_view start, other_start;  // operators at which it is looked for
+};
+
+constexpr Fusion kLayerNorm{"LayerNormalization", 17, make_layer_norm, "Div", "Mul"};
+constexpr Fusion kRmsNorm{"RMSNormalization", 23, make_rms_norm, "Div", "Mul"};
+constexpr Fusion kGelu{"Gelu", 20, make_gelu, "Erf", ""};
+constexpr Fusion kAttention{"Attention", 23, make_attention, "Softmax", ""};
+
+std::vector<std::string> fused(Graph& graph, const Fusion& fusion) {
+  std::vector<std::string> names;
   for (const BlockId block : graph.blocks())
     for (const NodeId node : graph.nodes(block)) {
       if (!graph.alive(node) || !graph.domain(node).empty()) continue;
-      if (std::find(starts.begin(), starts.end(), graph.op(node)) == starts.end()) continue;
-      const auto name = graph.name(node);
-      if (step(graph, node)) rewriting.did("the operators around '{}' became {}", name, made);
+      if (graph.op(node) != fusion.start && graph.op(node) != fusion.other_start) continue;
+      auto name = graph.name(node);
+      if (fusion.step(graph, node)) names.push_back(std::move(name));
     }
+  return names;
+}
+
+Status fuse(Graph& graph, Rewriting& rewriting, const Fusion& fusion) {
+  if (graph.opset() < fusion.opset) return {};
+  for (const std::string& name : fused(graph, fusion))
+    rewriting.did("the operators around '{}' became {}", name, fusion.op);
   return {};
 }
 
 }  // namespace
 
-Status fuse_layer_norm(Graph& graph, Rewriting& rewriting) {
-  return fuse(graph, rewriting, 17, "LayerNormalization", make_layer_norm, {"Div", "Mul"});
-}
+Status fuse_layer_norm(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, kLayerNorm); }
+Status fuse_rms_norm(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, kRmsNorm); }
+Status fuse_gelu(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, kGelu); }
+Status fuse_attention(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, kAttention); }
 
-Status fuse_rms_norm(Graph& graph, Rewriting& rewriting) {
-  return fuse(graph, rewriting, 23, "RMSNormalization", make_rms_norm, {"Div", "Mul"});
-}
-
-Status fuse_gelu(Graph& graph, Rewriting& rewriting) { return fuse(graph, rewriting, 20, "Gelu", make_gelu, {"Erf"}); }
-
-Status fuse_attention(Graph& graph, Rewriting& rewriting) {
-  return fuse(graph, rewriting, 23, "Attention", make_attention, {"Softmax"});
+std::vector<Decomposed> decompositions(const Model& model) {
+  const SimplifyOptions options;
+  Rewriting unheard(options);
+  Graph graph(model);  // thrown away: what the opset does not have may be written into it
+  std::vector<Decomposed> out;
+  if (!constants_to_initializers(graph, unheard)) return out;
+  graph.infer();
+  for (const Fusion* fusion : {&kLayerNorm, &kRmsNorm, &kGelu, &kAttention})
+    if (const auto found = fused(graph, *fusion); !found.empty()) out.push_back({fusion->op, found.size()});
+  return out;
 }
 
 }  // namespace portwright

@@ -266,6 +266,12 @@ Status add_provider(Ort::SessionOptions& options, const std::string& device) {
   return {};
 }
 
+// The error names the node, its operator, or, of one that it does not know at all, "domain:Operator(-1)".
+bool is_refused(const NodeOrigin& node, const Error& error) {
+  return error.where == node.node || error.where == node.op_type ||
+         error.message.find(":" + node.op_type + "(") != std::string::npos;
+}
+
 class OnnxRuntime : public Engine {
  public:
   std::string name() const override { return "onnxruntime"; }
@@ -294,14 +300,17 @@ class OnnxRuntime : public Engine {
     CompileOptions options{target, 1, "off", {}, {}};
     auto session = compile(model, options);
     std::vector<NodeSupport> answers;
+    bool named = session.has_value();
     for (const NodeOrigin& node : model.nodes()) {
       NodeSupport answer{node.node, node.op_type, true, ""};
-      if (!session && (session.error().where == node.node || session.error().where == node.op_type)) {
+      if (!session && is_refused(node, session.error())) {
         answer.supported = false;
         answer.reason = session.error().message;
+        named = true;
       }
       answers.push_back(std::move(answer));
     }
+    if (!named) return fail(session.error());
     return answers;
   }
 

@@ -377,21 +377,23 @@ class OpenVino : public Engine {
   }
 
   Result<std::vector<NodeSupport>> supports(const Model& model, const Target& target) const override {
-    return guarded("supports", [&]() -> Result<std::vector<NodeSupport>> {
-      PW_TRY(file, StructureFile::write(model));
-      std::vector<NodeSupport> answers;
-      std::set<std::string> refused;
-      const auto read = core().read_model(file.path());
-      const auto known = core().query_model(read, device_name(target.device));
-      for (const auto& op : read->get_ordered_ops())
-        if (!known.contains(op->get_friendly_name())) refused.insert(op->get_friendly_name());
-      for (const NodeOrigin& node : model.nodes()) {
-        const bool supported = !refused.contains(node.node);
-        answers.push_back(
-            {node.node, node.op_type, supported, supported ? "" : "the device's plugin does not take it"});
+    const auto refused = refused_nodes(model, target);
+    std::vector<NodeSupport> answers;
+    bool named = refused.has_value();
+    for (const NodeOrigin& node : model.nodes()) {
+      NodeSupport answer{node.node, node.op_type, true, ""};
+      if (refused && refused->contains(node.node)) {
+        answer.supported = false;
+        answer.reason = "the device's plugin does not take it";
+      } else if (!refused && names_node(refused.error(), node)) {
+        answer.supported = false;
+        answer.reason = refused.error().message;
+        named = true;
       }
-      return answers;
-    });
+      answers.push_back(std::move(answer));
+    }
+    if (!named) return fail(refused.error());
+    return answers;
   }
 
   Result<std::unique_ptr<Session>> compile(const Model& model, const CompileOptions& options) const override {
@@ -429,6 +431,34 @@ class OpenVino : public Engine {
   }
 
  private:
+  // Names of nodes that the device does not take. An error when the model cannot even be read.
+  static Result<std::set<std::string>> refused_nodes(const Model& model, const Target& target) {
+    return guarded("supports", [&]() -> Result<std::set<std::string>> {
+      PW_TRY(file, StructureFile::write(model));
+      std::set<std::string> refused;
+      const auto read = core().read_model(file.path());
+      const auto known = core().query_model(read, device_name(target.device));
+      for (const auto& op : read->get_ordered_ops())
+        if (!known.contains(op->get_friendly_name())) refused.insert(op->get_friendly_name());
+      return refused;
+    });
+  }
+
+  // "No conversion rule found for operations: com.example.Strange, Other"; or the node at which reading ended.
+  static bool names_node(const Error& error, const NodeOrigin& node) {
+    if (error.where == node.node) return true;
+    const auto list = error.message.find("operations: ");
+    if (list == std::string::npos) return false;
+    static const std::regex word(R"([^,\s]+)");
+    const std::string names = error.message.substr(list + 12);
+    for (std::sregex_iterator it(names.begin(), names.end(), word), end; it != end; ++it) {
+      std::string name = it->str();
+      name = name.substr(0, name.find_last_of('-'));  // "ImageDecoder-20"
+      if (name.substr(name.find_last_of('.') + 1) == node.op_type) return true;
+    }
+    return false;
+  }
+
   static Status check_device(const std::string& device) {
     const auto known = core().get_available_devices();
     std::string all;
