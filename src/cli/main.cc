@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   add_simplify(program);
   add_extract(program);
   add_convert_opset(program);
+  add_view(program);
   add_compile(program);
   add_run(program);
   add_compare(program);

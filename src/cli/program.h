@@ -60,6 +60,7 @@ void add_inspect(Program& program);
 void add_check(Program& program);
 void add_simplify(Program& program);
 void add_extract(Program& program);
+void add_view(Program& program);
 void add_convert_opset(Program& program);
 void add_compile(Program& program);
 void add_run(Program& program);

@@ -60,12 +60,14 @@ Scaled unscaled(const Graph& graph, ValueId value) {
 bool is_f32(const Graph& graph, ValueId value) { return graph.dtype(value) == Dtype::f32; }
 
 // Puts the operator in the place of `last`, which gave the result.
-void put(Graph& graph, NodeId last, Graph::NewNode node, const std::vector<std::pair<const char*, float>>& reals = {}) {
+NodeId put(Graph& graph, NodeId last, Graph::NewNode node,
+           const std::vector<std::pair<const char*, float>>& reals = {}) {
   node.like = last;
   const NodeId made = graph.insert_before(last, std::move(node));
   for (const auto& [name, value] : reals) graph.set(made, name, value);
   graph.replace(graph.output(last, 0), graph.output(made, 0));
   graph.erase(last);
+  return made;
 }
 
 // --- normalisation over the last axis
@@ -168,7 +170,7 @@ bool make_rms_norm(Graph& graph, NodeId node) {
   return true;
 }
 
-// --- Gelu: x / 2 * (1 + erf(x / sqrt 2))
+// --- Gelu: x / 2 * (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) * (x + 0.044715 x ^ 3)) for the erf
 
 // `sum` times x times 1/2, in whatever order.
 NodeId half_product(const Graph& graph, ValueId sum, ValueId x) {
@@ -184,14 +186,41 @@ NodeId half_product(const Graph& graph, ValueId sum, ValueId x) {
   return done ? second : NodeId::none;
 }
 
-bool make_gelu(Graph& graph, NodeId erf) {
-  const Scaled inside = scaled(graph, graph.input(erf, 0));
-  if (std::abs(inside.factor - std::numbers::sqrt2 / 2) > 1e-4) return false;
-  const NodeId sum = read_by(graph, graph.output(erf, 0), "Add");
-  if (sum == NodeId::none || !is_near(graph, beside(graph, sum, graph.output(erf, 0)), 1)) return false;
-  const NodeId last = half_product(graph, graph.output(sum, 0), inside.value);
+// x of x ^ 3.
+ValueId cubed(const Graph& graph, ValueId value) {
+  if (const NodeId power = made_by(graph, value, "Pow"); power != NodeId::none)
+    return is_near(graph, graph.input(power, 1), 3) ? graph.input(power, 0) : ValueId::none;
+  const NodeId product = made_by(graph, value, "Mul");
+  if (product == NodeId::none) return ValueId::none;
+  for (const std::size_t slot : {0U, 1U})
+    if (const ValueId x = squared(graph, graph.input(product, slot)); x == graph.input(product, 1 - slot)) return x;
+  return ValueId::none;
+}
+
+// x of the argument of erf, or of that of tanh; none when it is another.
+ValueId gelu_argument(const Graph& graph, NodeId step) {
+  const Scaled inside = scaled(graph, graph.input(step, 0));
+  if (graph.is(step, "Erf"))
+    return std::abs(inside.factor - std::numbers::sqrt2 / 2) < 1e-4 ? inside.value : ValueId::none;
+  const NodeId sum = made_by(graph, inside.value, "Add");
+  if (sum == NodeId::none || std::abs(inside.factor - std::sqrt(2 / std::numbers::pi)) > 1e-4) return ValueId::none;
+  for (const std::size_t slot : {0U, 1U}) {
+    const ValueId x = graph.input(sum, 1 - slot);
+    const Scaled cube = scaled(graph, graph.input(sum, slot));
+    if (std::abs(cube.factor - 0.044715) < 1e-6 && cubed(graph, cube.value) == x) return x;
+  }
+  return ValueId::none;
+}
+
+bool make_gelu(Graph& graph, NodeId step) {
+  const ValueId x = gelu_argument(graph, step);
+  const NodeId sum = x == ValueId::none ? NodeId::none : read_by(graph, graph.output(step, 0), "Add");
+  if (sum == NodeId::none || !is_near(graph, beside(graph, sum, graph.output(step, 0)), 1)) return false;
+  const NodeId last = half_product(graph, graph.output(sum, 0), x);
   if (last == NodeId::none) return false;
-  put(graph, last, {"Gelu", {inside.value}});
+  const bool approximate = graph.is(step, "Tanh");
+  const NodeId made = put(graph, last, {"Gelu", {x}});
+  if (approximate) graph.set(made, "approximate", "tanh");
   return true;
 }
 
@@ -275,7 +304,7 @@ struct Fusion {
 
 constexpr Fusion kLayerNorm{"LayerNormalization", 17, make_layer_norm, "Div", "Mul"};
 constexpr Fusion kRmsNorm{"RMSNormalization", 23, make_rms_norm, "Div", "Mul"};
-constexpr Fusion kGelu{"Gelu", 20, make_gelu, "Erf", ""};
+constexpr Fusion kGelu{"Gelu", 20, make_gelu, "Erf", "Tanh"};
 constexpr Fusion kAttention{"Attention", 23, make_attention, "Softmax", ""};
 
 std::vector<std::string> fused(Graph& graph, const Fusion& fusion) {

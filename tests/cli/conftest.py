@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PORTWRIGHT_BINARY", str(ROOT / "build" / "portwright"))
-VERBS = ["port", "export", "inspect", "check", "simplify", "extract", "convert-opset", "compile", "run", "compare", "validate", "bench", "report", "doctor", "completion"]
+VERBS = ["port", "export", "inspect", "check", "simplify", "extract", "convert-opset", "view", "compile", "run", "compare", "validate", "bench", "report", "doctor", "completion"]
 
 
 class Outcome:

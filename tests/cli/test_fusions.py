@@ -113,6 +113,25 @@ def test_gelu(simplify, form, inner):
     np.testing.assert_allclose(run(out, x=x)[0], F.gelu(torch.tensor(x)), atol=1e-6)
 
 
+@pytest.mark.parametrize("cube", ["Pow", "Mul"])
+def test_gelu_by_tanh(simplify, cube):
+    nodes = [N("Pow", ["x", "three"], ["x3"])] if cube == "Pow" else [N("Mul", ["x", "x"], ["x2"]), N("Mul", ["x", "x2"], ["x3"])]
+    nodes += [
+        N("Mul", ["x3", "c"], ["cx3"]), N("Add", ["x", "cx3"], ["s"]), N("Mul", ["s", "k"], ["ks"]), N("Tanh", ["ks"], ["e"]),
+        *GELUS["x/2 first"],
+    ]
+    constants = {
+        "three": np.float32(3), "c": np.float32(0.044715), "k": np.float32(np.sqrt(2 / np.pi)),
+        "one": np.float32(1), "half": np.float32(0.5),
+    }
+    used = {name for node in nodes for name in node.input}
+    constants = {name: value for name, value in constants.items() if name in used}
+    out, _ = simplify(graph(nodes, [("x", FLOAT, ["n", 8])], [("y", FLOAT, ["n", 8])], constants, opset=20))
+    assert operators(out) == ["Gelu"]
+    x = draw(3, 8)
+    np.testing.assert_allclose(run(out, x=x)[0], F.gelu(torch.tensor(x), approximate="tanh"), atol=1e-6)
+
+
 def test_another_factor_is_no_gelu(simplify):
     nodes = [N("Mul", ["x", "factor"], ["i"]), N("Erf", ["i"], ["e"]), *GELUS["x/2 last"]]
     constants = {"factor": np.float32(0.75), "one": np.float32(1), "half": np.float32(0.5)}

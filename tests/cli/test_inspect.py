@@ -62,7 +62,7 @@ def test_no_difference(portwright, inspect, tmp_path):
     portwright("inspect", "m.onnx", "--diff", "m.onnx").passes()
 
 
-def test_every_kind_of_difference(inspect, tmp_path):
+def test_every_kind_of_difference(inspect, tmp_path, validator):
     other = conv_and_relu()
     other.graph.node[0].attribute[0].ints[:] = [1, 1, 1, 2]
     other.graph.node[1].op_type = "Tanh"
@@ -70,7 +70,9 @@ def test_every_kind_of_difference(inspect, tmp_path):
     other.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [4]))
     other.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.full((8, 3, 3, 3), 2, np.float32), "w"))
     onnx.save(other, tmp_path / "other.onnx")
-    found = inspect(conv_and_relu(), "--diff", "other.onnx", code=1)["differences"]
+    document = inspect(conv_and_relu(), "--diff", "other.onnx", code=1)
+    validator("difference", document)
+    found = document["differences"]
     assert {(one["kind"], one["what"], one["name"]): one["detail"] for one in found} == {
         ("added", "output", "size"): "int64[4]",
         ("changed", "node", "c"): "other attributes",

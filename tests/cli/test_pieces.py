@@ -31,8 +31,9 @@ def two_branches(tmp_path):
     return file
 
 
-def test_a_piece_is_a_model_with_the_inputs_that_it_gets(portwright, two_branches, tmp_path):
+def test_a_piece_is_a_model_with_the_inputs_that_it_gets(portwright, two_branches, tmp_path, validator):
     record = portwright("extract", two_branches, "--from", "hidden", "--to", "y", "-o", "piece.onnx", "--json").passes().json
+    validator("extract", record)
     assert record["inputs"] == ["hidden"] and record["outputs"] == ["y"] and record["nodes"] == 2
     piece = onnx.load(tmp_path / "piece.onnx")
     onnx.checker.check_model(piece, full_check=True)
@@ -69,10 +70,11 @@ def resize(opset):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=6)
 
 
-def test_a_conversion_that_changes_results_is_refused(portwright, tmp_path):
+def test_a_conversion_that_changes_results_is_refused(portwright, tmp_path, validator):
     """Resize 10 has the asymmetric coordinates that Resize 11 must be told of, and the converter does not."""
     onnx.save(resize(10), tmp_path / "in.onnx")
     done = portwright("convert-opset", "in.onnx", "--opset", "11", "-o", "out.onnx", "--json")
+    validator("convert-opset", done.json)
     assert done.code == 1, done
     assert done.json["verdict"] in ("mismatch", "invalid_model") and done.json["output"] is None
     assert not (tmp_path / "out.onnx").exists()
