@@ -11,10 +11,12 @@ find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(libzip REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+# Not by CMake: Debian 12's package file asks for programs (zipcmp) that its -dev package does not bring.
+pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 
 find_package(ONNX CONFIG REQUIRED PATHS ${PORTWRIGHT_ONNX_DIR} NO_DEFAULT_PATH)
 
