@@ -9,14 +9,12 @@ Each program is run as users run it: one process a model. Peak memory is that of
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import made_models
 
@@ -34,25 +32,25 @@ SOURCES = {
 SIM_CHECK = ["3"]  # onnxsim's own check, on three random inputs
 
 
+# Starts the program given and says, as JSON, how it ended, its seconds, and the kilobytes of its largest process. A small
+# process of its own, because what a program's parent had in memory when it forked counts as the program's.
+LAUNCHER = """
+import json, os, resource, sys, time
+start = time.perf_counter()
+nothing = os.open(os.devnull, os.O_WRONLY)
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, nothing, 2)])
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(json.dumps([status, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss]))
+"""
+
+
 def measured(command: list) -> tuple[float, float]:
     """(seconds, megabytes at most) of a process and its children."""
-    read, write = os.pipe()
-    start = time.perf_counter()
-    child = os.fork()
-    if child == 0:
-        with open(os.devnull, "wb") as nothing:
-            code = subprocess.run(command, stdout=nothing, stderr=nothing).returncode
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        os.write(write, f"{code} {peak}".encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    seconds = time.perf_counter() - start
-    code, peak = os.read(read, 64).split()
-    os.close(read)
-    os.close(write)
-    if int(code) != 0:
-        raise RuntimeError(f"{command[0]} failed with {int(code)}")
-    return seconds, int(peak) / 1024
+    launched = subprocess.run([sys.executable, "-S", "-E", "-c", LAUNCHER, *command], capture_output=True, check=True)
+    code, seconds, peak = json.loads(launched.stdout)
+    if code != 0:
+        raise RuntimeError(f"{command[0]} failed with {code}")
+    return seconds, peak / 1024
 
 
 def nodes(file: pathlib.Path) -> int:
@@ -165,11 +163,11 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=SOURCES)
     parser.add_argument("--part", action="append", choices=PARTS)
     options = parser.parse_args()
-    for part in options.part or PARTS:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = pathlib.Path(scratch)
-            options.models = options.models or folder
-            PARTS[part](options, folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        options.models = options.models or pathlib.Path(scratch) / "models"
+        for part in options.part or PARTS:
+            with tempfile.TemporaryDirectory(dir=scratch) as folder:
+                PARTS[part](options, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

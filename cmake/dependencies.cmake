@@ -18,12 +18,15 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 # Not by CMake: Debian 12's package file asks for programs (zipcmp) that its -dev package does not bring.
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 
-find_package(ONNX CONFIG REQUIRED PATHS ${PORTWRIGHT_ONNX_DIR} NO_DEFAULT_PATH)
+set(ONNX_DIR ${PORTWRIGHT_ONNX_DIR}/lib/cmake/ONNX)  # whatever an earlier configuration has found
+find_package(ONNX CONFIG REQUIRED NO_DEFAULT_PATH)
 
-add_library(onnxruntime::onnxruntime SHARED IMPORTED)
+# Not linked: the program loads it when it is first needed, and finds it by its RUNPATH.
+add_library(onnxruntime::onnxruntime INTERFACE IMPORTED)
 set_target_properties(onnxruntime::onnxruntime PROPERTIES
-  IMPORTED_LOCATION ${PORTWRIGHT_ONNXRUNTIME_DIR}/lib/libonnxruntime.so.1
-  INTERFACE_INCLUDE_DIRECTORIES ${PORTWRIGHT_ONNXRUNTIME_DIR}/include)
+  INTERFACE_INCLUDE_DIRECTORIES ${PORTWRIGHT_ONNXRUNTIME_DIR}/include
+  INTERFACE_LINK_OPTIONS LINKER:-rpath,${PORTWRIGHT_ONNXRUNTIME_DIR}/lib
+  INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}")
 
 set(OpenVINO_DIR ${PORTWRIGHT_OPENVINO_DIR}/cmake)
 find_package(OpenVINO REQUIRED COMPONENTS Runtime)

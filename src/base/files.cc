@@ -83,7 +83,9 @@ Status write_atomically(const fs::path& file, const std::function<Status(int fd)
   };
   if (auto filled = fill(d.fd); !filled) return give_up(filled.error());
   ::fchmod(d.fd, 0644);
-  if (::fsync(d.fd) != 0 && errno != EINVAL) return give_up(file_error("write", "cannot_write", file, errno));
+  const bool replaces = ::access(file.c_str(), F_OK) == 0;
+  if (replaces && ::fsync(d.fd) != 0 && errno != EINVAL)
+    return give_up(file_error("write", "cannot_write", file, errno));
   if (::rename(scratch.c_str(), file.c_str()) != 0) return give_up(file_error("write", "cannot_write", file, errno));
   return {};
 }

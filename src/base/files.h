@@ -16,7 +16,9 @@ namespace portwright {
 // Whole file as text. Errors (Fault::input): no_such_file, cannot_read, too_large (over `max_bytes`).
 Result<std::string> read_text(const std::filesystem::path& file, std::size_t max_bytes = std::size_t{1} << 30);
 
-// Temporary file in the same folder, fsync, rename. Errors (Fault::environment): cannot_write.
+// Temporary file in the same folder, then rename: a reader sees all of it or nothing. A file that is replaced is on the
+// disk before its predecessor goes, so that even a power cut leaves one of the two; a new file is left to the kernel
+// to write out. Errors (Fault::environment): cannot_write.
 Status write_atomically(const std::filesystem::path& file, std::string_view bytes);
 
 // The same for streaming: `fill` writes into a file descriptor of the temporary file; its failure leaves nothing

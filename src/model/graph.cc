@@ -17,31 +17,70 @@ namespace {
 
 using Impl = Graph::Impl;
 
+// Copies of all fields but the large ones, which are taken apart. What this version of ONNX does not know is copied
+// too.
+onnx::ModelProto without_graph(const onnx::ModelProto& from) {
+  onnx::ModelProto out;
+  if (from.has_ir_version()) out.set_ir_version(from.ir_version());
+  if (from.has_producer_name()) out.set_producer_name(from.producer_name());
+  if (from.has_producer_version()) out.set_producer_version(from.producer_version());
+  if (from.has_domain()) out.set_domain(from.domain());
+  if (from.has_model_version()) out.set_model_version(from.model_version());
+  if (from.has_doc_string()) out.set_doc_string(from.doc_string());
+  *out.mutable_opset_import() = from.opset_import();
+  *out.mutable_metadata_props() = from.metadata_props();
+  *out.mutable_training_info() = from.training_info();
+  *out.mutable_functions() = from.functions();
+  *out.mutable_configuration() = from.configuration();
+  out.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
+  return out;
+}
+
+onnx::GraphProto without_contents(const onnx::GraphProto& from) {
+  onnx::GraphProto out;
+  if (from.has_name()) out.set_name(from.name());
+  if (from.has_doc_string()) out.set_doc_string(from.doc_string());
+  *out.mutable_sparse_initializer() = from.sparse_initializer();
+  *out.mutable_value_info() = from.value_info();
+  *out.mutable_quantization_annotation() = from.quantization_annotation();
+  *out.mutable_metadata_props() = from.metadata_props();
+  out.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
+  return out;
+}
+
+onnx::NodeProto without_remarks(const onnx::NodeProto& from) {
+  onnx::NodeProto out;
+  if (from.has_name()) out.set_name(from.name());
+  if (from.has_op_type()) out.set_op_type(from.op_type());
+  if (from.has_domain()) out.set_domain(from.domain());
+  if (from.has_overload()) out.set_overload(from.overload());
+  *out.mutable_attribute() = from.attribute();
+  *out.mutable_device_configurations() = from.device_configurations();
+  out.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
+  return out;
+}
+
 // Takes a GraphProto apart. Definitions of a block come first, so that uses find them whatever the order of nodes.
 class Builder {
  public:
   explicit Builder(Impl& impl) : impl_(impl) {}
 
-  BlockId block(onnx::GraphProto graph, NodeId owner) {
+  BlockId block(const onnx::GraphProto& graph, NodeId owner) {
     const auto id = static_cast<BlockId>(impl_.blocks.size());
     impl_.blocks.emplace_back();
     impl_.block(id).owner = owner;
     scopes_.emplace_back();
     define_constants(graph, id);
     define_nodes(graph, id);
-    for (std::uint32_t slot = 0; auto& output : *graph.mutable_output()) {
+    for (std::uint32_t slot = 0; const auto& output : graph.output()) {
       const ValueId value = output.name().empty() ? impl_.new_value("", id) : resolve(output.name());
       impl_.block(id).outputs.push_back(value);
       impl_.block(id).output_places.push_back(0);
-      impl_.block(id).output_infos.push_back(std::move(output));
+      impl_.block(id).output_infos.push_back(output);
       impl_.add_use(value, {NodeId::none, id, slot++});
     }
     scopes_.pop_back();
-    graph.clear_node();
-    graph.clear_initializer();
-    graph.clear_input();
-    graph.clear_output();
-    impl_.block(id).shell = std::move(graph);
+    impl_.block(id).shell = without_contents(graph);
     return id;
   }
 
@@ -61,41 +100,40 @@ class Builder {
     return value;
   }
 
-  void define_constants(onnx::GraphProto& graph, BlockId id) {
-    for (auto& input : *graph.mutable_input()) {
+  void define_constants(const onnx::GraphProto& graph, BlockId id) {
+    for (const auto& input : graph.input()) {
       const ValueId value = define(input.name(), id);
       impl_.value(value).input = true;
       if (input.has_type()) impl_.value(value).type = std::make_unique<onnx::TypeProto>(input.type());
       impl_.block(id).inputs.push_back(value);
-      impl_.block(id).input_infos.push_back(std::move(input));
+      impl_.block(id).input_infos.push_back(input);
     }
-    for (auto& tensor : *graph.mutable_initializer()) {
+    for (const auto& tensor : graph.initializer()) {
       const auto known = scopes_.back().find(tensor.name());
       const ValueId value = known == scopes_.back().end() ? define(tensor.name(), id) : known->second;
-      impl_.value(value).constant = std::make_unique<onnx::TensorProto>(std::move(tensor));
+      impl_.value(value).constant = std::make_unique<onnx::TensorProto>(tensor);
       impl_.block(id).initializers.push_back(value);
     }
   }
 
-  void define_nodes(onnx::GraphProto& graph, BlockId id) {
+  void define_nodes(const onnx::GraphProto& graph, BlockId id) {
     const std::size_t first = impl_.nodes.size();
     impl_.nodes.resize(first + static_cast<std::size_t>(graph.node_size()));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(graph.node_size()); ++i) {
-      const auto node = static_cast<NodeId>(first + i);
-      impl_.node(node).proto = std::move(*graph.mutable_node(static_cast<int>(i)));
+    for (std::size_t i = first; const auto& proto : graph.node()) {
+      const auto node = static_cast<NodeId>(i++);
+      impl_.node(node).proto = without_remarks(proto);
+      impl_.node(node).remarks = &proto;
       impl_.link_before(node, id, NodeId::none);
-      for (const auto& name : impl_.node(node).proto.output()) {
+      for (const auto& name : proto.output()) {
         const ValueId value = name.empty() ? ValueId::none : define(name, id);
         impl_.node(node).outputs.push_back(value);
         if (value != ValueId::none) impl_.value(value).producer = node;
       }
     }
-    for (std::size_t i = first; i < first + static_cast<std::size_t>(graph.node_size()); ++i)
-      define_reads(static_cast<NodeId>(i));
+    for (std::size_t i = first; const auto& proto : graph.node()) define_reads(static_cast<NodeId>(i++), proto);
   }
 
-  void define_reads(NodeId id) {
-    onnx::NodeProto proto = std::move(impl_.node(id).proto);
+  void define_reads(NodeId id, const onnx::NodeProto& proto) {
     for (std::uint32_t slot = 0; const auto& name : proto.input()) {
       const ValueId value = resolve(name);
       impl_.node(id).inputs.push_back(value);
@@ -103,18 +141,18 @@ class Builder {
       if (value != ValueId::none) impl_.add_use(value, {id, BlockId::none, slot});
       ++slot;
     }
-    proto.clear_input();
-    proto.clear_output();
-    for (auto& attribute : *proto.mutable_attribute()) {
-      if (attribute.has_g()) add_body(id, attribute.mutable_g());
-      for (auto& graph : *attribute.mutable_graphs()) add_body(id, &graph);
+    for (auto& attribute : *impl_.node(id).proto.mutable_attribute()) {
+      if (attribute.has_g()) attribute.mutable_g()->Clear();
+      for (auto& graph : *attribute.mutable_graphs()) graph.Clear();
     }
-    impl_.node(id).proto = std::move(proto);
+    for (const auto& attribute : proto.attribute()) {
+      if (attribute.has_g()) add_body(id, attribute.g());
+      for (const auto& graph : attribute.graphs()) add_body(id, graph);
+    }
   }
 
-  void add_body(NodeId id, onnx::GraphProto* graph) {
-    const BlockId body = block(std::move(*graph), id);
-    graph->Clear();
+  void add_body(NodeId id, const onnx::GraphProto& graph) {
+    const BlockId body = block(graph, id);
     impl_.node(id).bodies.push_back(body);
   }
 
@@ -125,10 +163,9 @@ class Builder {
 }  // namespace
 
 Graph::Graph(const Model& model) : impl_(std::make_unique<Impl>(model)) {
-  impl_->shell = model.impl().proto;
-  onnx::GraphProto graph = std::move(*impl_->shell.mutable_graph());
-  impl_->shell.clear_graph();
-  Builder(*impl_).block(std::move(graph), NodeId::none);
+  const auto& proto = impl_->base.impl().proto;
+  impl_->shell = without_graph(proto);
+  Builder(*impl_).block(proto.graph(), NodeId::none);
 }
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
@@ -136,26 +173,30 @@ Graph::~Graph() = default;
 
 // --- back to protobuf
 
-onnx::NodeProto Impl::node_proto(NodeId id) const {
+onnx::NodeProto Impl::node_proto(NodeId id, Remarks remarks) const {
   const Node& from = node(id);
   onnx::NodeProto out = from.proto;
+  if (remarks == Remarks::kept && from.remarks != nullptr) {
+    if (from.remarks->has_doc_string()) out.set_doc_string(from.remarks->doc_string());
+    *out.mutable_metadata_props() = from.remarks->metadata_props();
+  }
   const auto name_of = [&](ValueId v) { return v == ValueId::none ? std::string() : value(v).name; };
   for (const ValueId input : from.inputs) out.add_input(name_of(input));
   for (const ValueId output : from.outputs) out.add_output(name_of(output));
   auto body = from.bodies.begin();
   for (auto& attribute : *out.mutable_attribute()) {
-    if (attribute.has_g()) *attribute.mutable_g() = graph_proto(*body++);
-    for (auto& graph : *attribute.mutable_graphs()) graph = graph_proto(*body++);
+    if (attribute.has_g()) *attribute.mutable_g() = graph_proto(*body++, remarks);
+    for (auto& graph : *attribute.mutable_graphs()) graph = graph_proto(*body++, remarks);
   }
   return out;
 }
 
-onnx::GraphProto Impl::graph_proto(BlockId id) const {
+onnx::GraphProto Impl::graph_proto(BlockId id, Remarks remarks) const {
   const Block& from = block(id);
   onnx::GraphProto out = from.shell;
   std::unordered_set<std::string_view> here;
   for (NodeId n = from.first; n != NodeId::none; n = node(n).next) {
-    *out.add_node() = node_proto(n);
+    *out.add_node() = node_proto(n, remarks);
     for (const ValueId output : node(n).outputs)
       if (output != ValueId::none) here.insert(value(output).name);
   }
@@ -176,11 +217,13 @@ onnx::GraphProto Impl::graph_proto(BlockId id) const {
   return out;
 }
 
-Model Graph::model() const {
-  onnx::ModelProto proto = impl_->shell;
-  *proto.mutable_graph() = impl_->graph_proto(BlockId::top);
-  return impl_->wrapped(std::move(proto));
+onnx::ModelProto Impl::model_proto(Remarks remarks) const {
+  onnx::ModelProto proto = shell;
+  *proto.mutable_graph() = graph_proto(BlockId::top, remarks);
+  return proto;
 }
+
+Model Graph::model() const { return impl_->wrapped(impl_->model_proto(Impl::Remarks::kept)); }
 
 Model Graph::piece(std::span<const NodeId> nodes, std::span<const ValueId> inputs,
                    std::span<const ValueId> outputs) const {
@@ -579,7 +622,7 @@ bool contradicts(const onnx::GraphProto& declared, const onnx::GraphProto& infer
 }  // namespace
 
 void Graph::infer() {
-  onnx::ModelProto proto = model().impl().proto;
+  onnx::ModelProto proto = impl_->model_proto(Impl::Remarks::dropped);
   if (!impl_->declared_trusted) {
     onnx::ModelProto bare = proto;
     drop_inferable(*bare.mutable_graph());

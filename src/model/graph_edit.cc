@@ -306,10 +306,8 @@ NodeId Graph::insert_before(NodeId place, NewNode made) {
   proto.set_op_type(made.op);
   if (!made.domain.empty()) proto.set_domain(made.domain);
   if (made.like != NodeId::none) {
-    const auto& stood_for = impl_->node(made.like).proto;
-    if (stood_for.has_doc_string()) proto.set_doc_string(stood_for.doc_string());
-    *proto.mutable_metadata_props() = stood_for.metadata_props();
-    if (made.name.empty()) made.name = stood_for.name();
+    impl_->node(id).remarks = impl_->node(made.like).remarks;
+    if (made.name.empty()) made.name = impl_->node(made.like).proto.name();
   }
   const std::string base = made.name.empty() ? made.op : made.name;
   proto.set_name(base);

@@ -21,7 +21,8 @@ inline std::size_t at(BlockId id) { return static_cast<std::size_t>(id); }
 
 struct Graph::Impl {
   struct Node {
-    onnx::NodeProto proto;  // without inputs, outputs and the graphs of its attributes
+    onnx::NodeProto proto;                     // without inputs, outputs, the graphs of its attributes, and remarks
+    const onnx::NodeProto* remarks = nullptr;  // node of the base whose documentation and metadata it bears
     std::vector<ValueId> inputs, outputs;
     std::vector<std::uint32_t> places;  // of each input among the uses of its value
     std::vector<BlockId> bodies;        // of its attributes with graphs, in their order
@@ -65,8 +66,12 @@ struct Graph::Impl {
   void link_before(NodeId node, BlockId block, NodeId place);  // none: at the end
   void unlink(NodeId node);
   void erase_block(BlockId block);
-  onnx::GraphProto graph_proto(BlockId block) const;
-  onnx::NodeProto node_proto(NodeId node) const;
+  // What a node says beside what it computes (metadata, documentation) is half of the structure of an exported model:
+  // it stays in the base until a model is made.
+  enum class Remarks { kept, dropped };
+  onnx::GraphProto graph_proto(BlockId block, Remarks remarks = Remarks::kept) const;
+  onnx::NodeProto node_proto(NodeId node, Remarks remarks = Remarks::kept) const;
+  onnx::ModelProto model_proto(Remarks remarks) const;
   Model wrapped(onnx::ModelProto proto) const;
   Result<Tensor> read(const onnx::TensorProto& tensor) const;
   // Takes the bytes of a constant that was made here into the structure, for engines look beside the model only.

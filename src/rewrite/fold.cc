@@ -1,6 +1,7 @@
 // Constants: what is known without running the model.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -37,18 +38,26 @@ class Folding {
     if (nodes_.empty()) return {};
     find_results();
     drop_too_large();
-    if (results_.empty()) return {};
-    std::vector<NodeId> needed = needed_nodes();
-    auto outputs = rewriting_.options().evaluate(graph_.piece(needed, {}, results_));
-    if (!outputs) {  // an engine that cannot run these nodes leaves them in the graph
-      if (outputs.error().fault == Fault::environment) return fail(std::move(outputs.error()));
-      return {};
-    }
-    for (const ValueId result : results_) take(result, *outputs);
-    return {};
+    return compute(results_);
   }
 
  private:
+  // All of them in one run. Where that fails, each half is tried by itself, so that a node that cannot be run leaves
+  // only what depends on it in the graph.
+  Status compute(std::span<const ValueId> results) {
+    if (results.empty()) return {};
+    auto outputs =
+        rewriting_.options().evaluate(graph_.piece(needed_nodes(results), {}, {results.begin(), results.end()}));
+    if (outputs) {
+      for (const ValueId result : results) take(result, *outputs);
+      return {};
+    }
+    if (outputs.error().fault == Fault::environment) return fail(std::move(outputs.error()));
+    if (results.size() == 1) return {};
+    PW_CHECK(compute(results.first(results.size() / 2)));
+    return compute(results.subspan(results.size() / 2));
+  }
+
   bool foldable(NodeId node) const {
     if (!is_pure(graph_, node) || keeps_quantisation(graph_.op(node)) || graph_.inputs(node).empty()) return false;
     for (const ValueId input : graph_.inputs(node))
@@ -117,14 +126,14 @@ class Folding {
     std::erase_if(results_, [&](ValueId result) { return too_large(result); });
   }
 
-  std::vector<NodeId> needed_nodes() const {
+  std::vector<NodeId> needed_nodes(std::span<const ValueId> results) const {
     std::unordered_set<NodeId> needed;
     std::vector<NodeId> waiting;
     const auto want = [&](ValueId value) {
       if (const auto maker = computed_.find(value); maker != computed_.end() && needed.insert(maker->second).second)
         waiting.push_back(maker->second);
     };
-    for (const ValueId result : results_) want(result);
+    for (const ValueId result : results) want(result);
     while (!waiting.empty()) {
       const NodeId node = waiting.back();
       waiting.pop_back();

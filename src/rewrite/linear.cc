@@ -51,8 +51,8 @@ void set_bias(Graph& graph, const Convolution& conv, const std::vector<double>& 
   graph.set_input(conv.node, 2, graph.add_constant(graph.name(graph.output(conv.node, 0)) + "_bias", floats(bias)));
 }
 
-// Multiplies the weights of each output channel by a factor.
-Status scale_weights(Graph& graph, const Convolution& conv, const std::vector<double>& factors) {
+// Multiplies the weights of each output channel by a factor; false, and nothing is changed, where that overflows.
+Result<bool> scale_weights(Graph& graph, const Convolution& conv, const std::vector<double>& factors) {
   const ValueId old = graph.input(conv.node, 1);
   PW_TRY(weights, graph.constant(old));
   const auto channels = factors.size();
@@ -62,8 +62,10 @@ Status scale_weights(Graph& graph, const Convolution& conv, const std::vector<do
   for (std::size_t o = 0; o < outer; ++o)
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t i = 0; i < inner; ++i, ++at) *at = static_cast<float>(static_cast<double>(*at) * factors[c]);
+  const auto scaled = weights.as<float>();
+  if (!std::all_of(scaled.begin(), scaled.end(), [](float weight) { return std::isfinite(weight); })) return false;
   graph.set_input(conv.node, 1, graph.add_constant(graph.name(old) + "_scaled", weights));
-  return {};
+  return true;
 }
 
 bool infers(const Graph& graph, NodeId norm) {
@@ -95,7 +97,8 @@ Result<bool> absorb_norm(Graph& graph, NodeId norm) {
     bias[c] = (bias[c] - mean[c]) * factors[c] + shift[c];
     if (!std::isfinite(factors[c]) || !std::isfinite(bias[c])) return false;
   }
-  PW_CHECK(scale_weights(graph, *conv, factors));
+  PW_TRY(scaled, scale_weights(graph, *conv, factors));
+  if (!scaled) return false;
   set_bias(graph, *conv, bias);
   return bypass(graph, norm, graph.input(norm, 0));
 }

@@ -180,6 +180,50 @@ def test_batchnorm_and_bias_move_into_the_convolution(simplify):
     np.testing.assert_allclose(run(out, x=x)[0], run(model, x=x)[0], rtol=1e-4, atol=1e-4)
 
 
+def convolution_and_norm(weight, bias, mean, scale):
+    """1x1, one channel: y = (weight * x + bias - mean) * scale, behind an Identity that always goes."""
+    return graph(
+        [
+            helper.make_node("Identity", ["x"], ["same"]),
+            helper.make_node("Conv", ["same", "w", "b"], ["c"]),
+            helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["y"], epsilon=0.0),
+        ],
+        [("x", FLOAT, ["n", 1, 8, 8])], [("y", FLOAT, ["n", 1, 8, 8])],
+        {"w": np.full((1, 1, 1, 1), weight, np.float32), "b": np.float32([bias]), "scale": np.float32([scale]), "shift": np.float32([0]), "mean": np.float32([mean]), "var": np.float32([1])},
+    )
+
+
+def test_a_pass_that_changes_results_is_named_and_left_out(simplify):
+    """The convolution rounds to multiples of eight beside a mean of 1e8; without the mean it does not."""
+    model = convolution_and_norm(weight=20, bias=1e8, mean=1e8, scale=1)
+    out, record = simplify(model)
+    assert record["excluded_passes"] == ["conv-batchnorm"] and record["proof"]["verdict"] == "passed"
+    assert operators(out) == ["Conv", "BatchNormalization"]  # the other passes did their work
+    assert operators(simplify(model, "--no-proof")[0]) == ["Conv"]
+
+
+def test_weights_that_would_overflow_stay_apart(simplify):
+    model = convolution_and_norm(weight=1e20, bias=0, mean=0, scale=1e20)
+    assert operators(simplify(model, "--no-proof")[0]) == ["Conv", "BatchNormalization"]
+
+
+def test_what_no_engine_computes_leaves_the_rest_to_be_folded(simplify):
+    """ONNX Runtime has no kernel for Sqrt of bfloat16."""
+    model = graph(
+        [
+            helper.make_node("Cast", ["a"], ["wide"], to=TensorProto.BFLOAT16),
+            helper.make_node("Sqrt", ["wide"], ["root"]),
+            helper.make_node("Cast", ["root"], ["r"], to=FLOAT),
+            helper.make_node("Exp", ["a"], ["e"]),
+            helper.make_node("Mul", ["x", "r"], ["m"]),
+            helper.make_node("Add", ["m", "e"], ["y"]),
+        ],
+        [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n", 4])], {"a": np.arange(4, dtype=np.float32)},
+    )
+    out, _ = simplify(model, "--no-proof")
+    assert "Exp" not in operators(out) and "Sqrt" in operators(out)
+
+
 def test_a_known_branch_is_taken(simplify):
     def body(op):
         return helper.make_graph([helper.make_node(op, ["x"], ["o"])], op, [], [helper.make_tensor_value_info("o", FLOAT, None)])

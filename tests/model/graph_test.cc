@@ -99,6 +99,47 @@ TEST_F(GraphTest, NothingChangedIsTheSameModel) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(proto_of(graph_of(chain())), chain()));
 }
 
+// One value in each field of a message that is not set yet, whatever fields this version of ONNX has.
+void fill_fields(google::protobuf::Message& message) {
+  const auto* reflection = message.GetReflection();
+  const auto* type = message.GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto* field = type->field(i);
+    const bool scalar = !field->is_repeated();
+    if (scalar ? reflection->HasField(message, field) : reflection->FieldSize(message, field) > 0) continue;
+    switch (field->cpp_type()) {
+      case google::protobuf::FieldDescriptor::CPPTYPE_STRING:
+        if (scalar) reflection->SetString(&message, field, std::string(field->name()));
+        break;
+      case google::protobuf::FieldDescriptor::CPPTYPE_INT64:
+        if (scalar) reflection->SetInt64(&message, field, 7);
+        break;
+      case google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE:
+        if (!scalar && field->message_type()->name() == "StringStringEntryProto")
+          fill_fields(*reflection->AddMessage(&message, field));
+        else if (!scalar && field->message_type()->name().find("onfiguration") != std::string::npos)
+          fill_fields(*reflection->AddMessage(&message, field));
+        break;
+      default:
+        break;
+    }
+  }
+  reflection->MutableUnknownFields(&message)->AddLengthDelimited(1999)->assign("of a later version");
+}
+
+TEST_F(GraphTest, EveryFieldSurvives) {
+  onnx::ModelProto odd = captured();
+  fill_fields(odd);
+  fill_fields(*odd.mutable_graph());
+  for (auto& node : *odd.mutable_graph()->mutable_node()) {
+    fill_fields(node);
+    for (auto& attribute : *node.mutable_attribute())
+      for (auto& inner : *attribute.mutable_g()->mutable_node()) fill_fields(inner);
+  }
+  odd.mutable_graph()->mutable_node(0)->set_domain("");  // set, but to nothing
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(proto_of(graph_of(odd)), odd));
+}
+
 TEST_F(GraphTest, AnswersAboutNodesAndValues) {
   const Graph graph = graph_of(chain());
   EXPECT_EQ(graph.node_count(), 3U);

@@ -1,5 +1,8 @@
 #include "engine/onnxruntime/engine.h"
 
+#include <dlfcn.h>
+
+#define ORT_API_MANUAL_INIT  // the library is loaded when it is needed, see library()
 #include <onnxruntime_cxx_api.h>
 #include <onnxruntime_session_options_config_keys.h>
 
@@ -52,6 +55,29 @@ ONNXTensorElementDataType type_of(Dtype dtype) {
     if (ours == dtype) return theirs;
   return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 }
+
+// Loaded by the first who asks: verbs that work on graphs alone do without its memory and start-up. The program knows
+// the folder (its RUNPATH), so that the name is enough.
+const Result<const OrtApiBase*>& library() {
+  static const auto loaded = []() -> Result<const OrtApiBase*> {
+    const auto missing = [](const std::string& what) {
+      return fail({Fault::environment, "engine", "environment", "ONNX Runtime does not load: " + what,
+                   "libonnxruntime.so.1", "run scripts/setup", ""});
+    };
+    void* handle = ::dlopen("libonnxruntime.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return missing(::dlerror());
+    const auto base_of = reinterpret_cast<decltype(&OrtGetApiBase)>(::dlsym(handle, "OrtGetApiBase"));
+    if (base_of == nullptr) return missing("it is another library");
+    const OrtApi* api = base_of()->GetApi(ORT_API_VERSION);
+    if (api == nullptr) return missing(std::string("it is version ") + base_of()->GetVersionString());
+    Ort::InitApi(api);
+    return base_of();
+  }();
+  return loaded;
+}
+
+// Where library() has succeeded.
+std::string version() { return (*library())->GetVersionString(); }
 
 Ort::Env& environment() {
   static Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "portwright");  // ONNX Runtime wants one for each process
@@ -275,10 +301,14 @@ bool is_refused(const NodeOrigin& node, const Error& error) {
 class OnnxRuntime : public Engine {
  public:
   std::string name() const override { return "onnxruntime"; }
-  Result<std::string> available() const override { return std::string(OrtGetApiBase()->GetVersionString()); }
+  Result<std::string> available() const override {
+    PW_TRY(base, library());
+    return std::string(base->GetVersionString());
+  }
 
   std::vector<std::string> devices() const override {
     std::vector<std::string> devices;
+    if (!library()) return devices;
     for (const auto& provider : Ort::GetAvailableProviders()) {
       if (provider == "CPUExecutionProvider") devices.emplace_back("cpu");
       if (provider == "CUDAExecutionProvider") devices.emplace_back("cuda:0");
@@ -291,7 +321,7 @@ class OnnxRuntime : public Engine {
   std::int64_t newest_opset() const override { return newest().opset; }
   std::int64_t newest_ir_version() const override { return newest().ir_version; }
   bool takes(std::int64_t opset, std::int64_t ir_version) const override {
-    return loads(identity_model(opset, ir_version));
+    return library() && loads(identity_model(opset, ir_version));
   }
 
   // ONNX Runtime cannot be asked about single nodes: it is asked to load the graph unoptimised, and names the first
@@ -317,14 +347,16 @@ class OnnxRuntime : public Engine {
   // On another device than the CPU the first try forbids a silent fallback; when that fails the second allows it and
   // the session says that its device is mixed.
   Result<std::unique_ptr<Session>> compile(const Model& model, const CompileOptions& options) const override {
+    PW_CHECK(library());
     auto session = compile_on(model, options, options.target.device != "cpu");
     if (session || options.target.device == "cpu" || session.error().fault == Fault::environment) return session;
     return compile_on(model, options, false);
   }
 
   Result<std::unique_ptr<Session>> load(const fs::path& folder, const CompileOptions& options) const override {
+    PW_CHECK(library());
     PW_TRY(saved, read_json(folder / "engine.json"));
-    PW_CHECK(check_portable(saved, OrtGetApiBase()->GetVersionString(), folder));
+    PW_CHECK(check_portable(saved, version(), folder));
     return guarded("load", [&]() -> Result<std::unique_ptr<Session>> {
       const auto start = Clock::now();
       EngineInfo info;
@@ -382,7 +414,7 @@ class OnnxRuntime : public Engine {
     const Machine machine = this_machine();
     Ort::SessionOptions settings;
     info.name = "onnxruntime";
-    info.version = OrtGetApiBase()->GetVersionString();
+    info.version = version();
     info.device_asked = info.device = options.target.device;
     info.precision_asked = options.target.precision;
     info.precision_effective = info.default_precision = "fp32";
@@ -414,7 +446,7 @@ class OnnxRuntime : public Engine {
   }
 
   static const Newest& newest() {
-    static const Newest found = newest_versions(loads);
+    static const Newest found = library() ? newest_versions(loads) : Newest{};
     return found;
   }
 };
