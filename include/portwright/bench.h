@@ -13,9 +13,9 @@ namespace portwright {
 struct BenchOptions {
   double max_seconds = 20;  // for all targets together, warm-up included
   double precision = 0.03;  // stop early when every 95 % interval is narrower than this share of its mean
-  int min_rounds = 5;
-  int threads = 0;         // recorded; sessions are already compiled with it
-  std::int64_t items = 1;  // items of one run (the batch), for throughput
+  int min_rounds = 6;       // fewer have no interval of the median
+  int threads = 0;          // recorded; sessions are already compiled with it
+  std::int64_t items = 1;   // items of one run (the batch), for throughput
   std::function<void(const std::string&)> progress;
 };
 
@@ -35,8 +35,8 @@ struct BenchEntry {
 };
 struct Speedup {
   std::string target, baseline;
-  double ratio = 1;  // baseline time / target time, median over rounds
-  Interval ci95;     // of the mean ratio of paired rounds
+  double ratio = 1;  // baseline time / target time, median over paired rounds
+  Interval ci95;     // of that median, from order statistics
 };
 struct Bench {
   std::vector<BenchEntry> targets;

@@ -77,7 +77,7 @@ Speedup speedup_of(const Lane& lane, const Lane& baseline) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(lane.rounds.size(), baseline.rounds.size()); ++i)
     ratios.push_back(baseline.rounds[i] / lane.rounds[i]);
-  return {lane.who.target, baseline.who.target, percentile(ratios, 0.5), confidence(ratios)};
+  return {lane.who.target, baseline.who.target, percentile(ratios, 0.5), confidence_of_median(ratios)};
 }
 
 }  // namespace

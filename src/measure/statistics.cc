@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 namespace portwright {
@@ -44,6 +45,22 @@ Interval confidence(const std::vector<double>& sample) {
   const auto n = static_cast<double>(sample.size());
   const double half = student(sample.size() - 1) * std::sqrt(squares / (n - 1) / n);
   return {middle - half, middle + half};
+}
+
+Interval confidence_of_median(std::vector<double> sample) {
+  if (sample.empty()) return {0, 0};
+  std::sort(sample.begin(), sample.end());
+  const auto n = static_cast<double>(sample.size());
+  // P(X = 0), then P(X = i) from P(X = i - 1); in logarithms, for 2^-n is nothing in a large sample.
+  std::size_t k = 0;
+  double log_term = -n * std::numbers::ln2, below = std::exp(log_term);
+  while (below <= 0.025 && k + 1 <= sample.size() / 2) {
+    ++k;
+    log_term += std::log((n - static_cast<double>(k) + 1) / static_cast<double>(k));
+    below += std::exp(log_term);
+  }
+  const std::size_t first = k == 0 ? 0 : k - 1;
+  return {sample[first], sample[sample.size() - 1 - first]};
 }
 
 }  // namespace portwright

@@ -31,6 +31,19 @@ TEST(Statistics, BeyondTheTableTheIntervalStaysStudents) {
   EXPECT_NEAR((interval.high - interval.low) / 2, 1.98397 * deviation / 10.04988, 1e-4);
 }
 
+// The ranks are those of the tables of the sign test: 1 for 6 values, 2 for 10, 6 for 20, 40 for 100.
+TEST(Statistics, TheIntervalOfAMedianIsBetweenOrderStatistics) {
+  for (const auto& [count, rank] :
+       std::vector<std::pair<int, int>>{{3, 1}, {6, 1}, {8, 1}, {9, 2}, {10, 2}, {20, 6}, {100, 40}}) {
+    std::vector<double> sample;
+    for (int i = count; i > 0; --i) sample.push_back(i);
+    const Interval interval = confidence_of_median(sample);
+    EXPECT_EQ(interval.low, rank) << count;
+    EXPECT_EQ(interval.high, count + 1 - rank) << count;
+  }
+  EXPECT_LT(confidence_of_median({1, 1, 1, 1, 1, 1, 1, 1, 1, 1000}).high, 2);  // one disturbed round moves nothing
+}
+
 TEST(Statistics, OneValueIsItsOwnInterval) {
   const Interval interval = confidence({2.5});
   EXPECT_EQ(interval.low, 2.5);
