@@ -225,6 +225,27 @@ def test_a_failing_exporter_is_replaced_and_the_remedy_recorded(port, tmp_path):
     assert outcome.code == 1 and record["remedies"] == []
 
 
+def test_an_optimisation_that_breaks_a_valid_model_is_left_out(port, tmp_path):
+    """Fused, weights and scale overflow together; apart they do not, because the input is small."""
+    model = graph(
+        [
+            helper.make_node("Mul", ["x", "small"], ["s"]),
+            helper.make_node("Conv", ["s", "w"], ["c"]),
+            helper.make_node("BatchNormalization", ["c", "scale", "zero", "zero", "one"], ["y"], epsilon=0.0),
+        ],
+        [("x", FLOAT, ["n", 1, 8, 8])], [("y", FLOAT, ["n", 1, 8, 8])],
+        {"small": np.float32(1e-30), "w": np.full((1, 1, 1, 1), 1e20, np.float32), "scale": np.float32([1e20]), "zero": np.float32([0]), "one": np.float32([1])},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    outcome, record, issues = port("model.onnx", "onnxruntime:fp32")
+    outcome.passes()
+    assert [remedy["name"] for remedy in record["remedies"]] == ["optimisation-ladder"]
+    assert [(issue["class"], issue["status"]) for issue in issues] == [("numeric", "fixed")]
+    assert "ConvBNFusion" in issues[0]["fix"]
+    x, y = np.load(tmp_path / "out/inputs.npz")["x"], np.load(tmp_path / "out/engines/onnxruntime-fp32/outputs.npz")["y"]
+    np.testing.assert_allclose(y, x * np.float32(1e10), rtol=1e-4)
+
+
 def test_pitch_keeps_its_accuracy(port):
     """Trained weights: the pitch of synthesised tones, eager against OpenVINO in bf16."""
     outcome, record, _ = port(
