@@ -7,7 +7,8 @@ target_compile_options(portwright_warnings INTERFACE -Wall -Wextra -Wshadow -Wco
   $<$<BOOL:${PORTWRIGHT_WERROR}>:-Werror>)
 if(PORTWRIGHT_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address,undefined)
+  # Inside the program, so that dlopen goes by the program's RUNPATH and not by that of a sanitizer library.
+  add_link_options(-fsanitize=address,undefined -static-libasan)
 endif()
 if(PORTWRIGHT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer)

@@ -139,6 +139,8 @@ class Graph {
   // Types, shapes and constant integers of all values by the ONNX library, from inputs, initializers and, unless one of
   // them contradicts what is inferred without them, declared types. Never fails; what cannot be inferred stays unknown.
   void infer();
+  // Outputs of the top-level graph are declared as inference finds them, for a change that frees a dimension. Infers.
+  void declare_outputs();
 
   struct Impl;  // src/model only
   Impl& impl() { return *impl_; }

@@ -641,4 +641,16 @@ void Graph::infer() {
     }
 }
 
+void Graph::declare_outputs() {
+  auto& top = impl_->block(BlockId::top);
+  for (auto& info : top.output_infos)
+    if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
+  onnx::GraphProto declared = impl_->graph_proto(BlockId::top, Impl::Remarks::dropped);
+  drop_inferable(declared);
+  *top.shell.mutable_value_info() = declared.value_info();
+  infer();
+  for (std::size_t i = 0; i < top.outputs.size(); ++i)
+    if (const auto& type = impl_->value(top.outputs[i]).type) *top.output_infos[i].mutable_type() = *type;
+}
+
 }  // namespace portwright

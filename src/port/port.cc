@@ -74,6 +74,17 @@ void Run::note(const std::string& step, const std::string& what) const {
   if (options_.progress) options_.progress(step, what);
 }
 
+void Run::made_model(StepResult& step, const std::string& file) const {
+  step.made.emplace_back(file);
+  const std::string data = file + ".data";
+  if (std::filesystem::exists(folder_ / data)) step.made.emplace_back(data);
+}
+
+void Run::remove_model(const std::string& file) const {
+  std::error_code ignored;
+  for (const std::string& name : {file, file + ".data"}) std::filesystem::remove(folder_ / name, ignored);
+}
+
 Isolation Run::isolation(const std::string& log) const {
   return {options_.in_process, options_.timeout, options_.memory_bytes, folder_ / "logs" / log, waited_};
 }

@@ -69,6 +69,7 @@ class Run {
   // validation of the exported model
   Result<StepResult> validate_model_body();
   Result<Validation> validate_plainly(const std::string& file);
+  bool try_following_sizes(StepResult& step, Validation& validation, std::string& file);
   bool try_other_exporter(StepResult& step, Validation& validation, std::string& file);
   void explain_model(StepResult& step, const Validation& validation, const std::string& file);
   void locate_in_export(Issue& issue, const Model& model);
@@ -104,6 +105,9 @@ class Run {
   ValidateOptions validate_options(const Target& target, const std::string& step) const;
   std::filesystem::path engine_folder(const Lane& lane) const;
   void note(const std::string& step, const std::string& what) const;
+  // A model of the run folder, with the file of its weights where it has one.
+  void made_model(StepResult& step, const std::string& file) const;
+  void remove_model(const std::string& file) const;
   Json record() const;
   const StepRecord* find_step(const std::string& name) const;
 

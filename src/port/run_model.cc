@@ -4,6 +4,7 @@
 
 #include "model/records.h"
 #include "port/run.h"
+#include "portwright/follow_sizes.h"
 #include "report/format.h"
 #include "verify/validation_record.h"
 
@@ -38,6 +39,15 @@ std::string failing_sizes(const Validation& validation) {
     text += (text.empty() ? "" : "; ") + one + (one.empty() ? "" : " ") + std::string(to_string(size.verdict));
   }
   return text;
+}
+
+// The issues of the step are what a remedy has put right.
+void fixed(StepResult& step, const std::string& how, const std::string& remedy, const std::string& reason) {
+  for (Issue& issue : step.issues) {
+    issue.fix = issue.status == "fixed" ? issue.fix + "; " + how : how;
+    issue.status = "fixed";
+  }
+  step.remedies.push_back(Json{{"name", remedy}, {"reason", reason}, {"proof", "step validate passes at every size"}});
 }
 
 }  // namespace
@@ -108,7 +118,8 @@ Result<StepResult> Run::validate_model_body() {
   Validation& validation = *first;
   if (validation.verdict != Verdict::passed && validation.verdict != Verdict::vacuous) {
     explain_model(step, validation, file);
-    if (options_.remedies && needs_torch() && try_other_exporter(step, validation, file)) step.made.emplace_back(file);
+    if (options_.remedies && needs_torch() && !try_following_sizes(step, validation, file))
+      try_other_exporter(step, validation, file);
   }
   if (validation.verdict == Verdict::vacuous) explain_model(step, validation, file);
   step.verdict = validation.verdict;
@@ -117,28 +128,47 @@ Result<StepResult> Run::validate_model_body() {
   return step;
 }
 
-// The remedy for a wrong export: the other exporter, kept only when it is right at every size.
+// The remedy for a size of the example that is frozen into shapes: 0 or -1 in its place, kept only when the model is
+// then right at every size.
+bool Run::try_following_sizes(StepResult& step, Validation& validation, std::string& file) {
+  if (!example_is_right(validation)) return false;
+  const auto model = Model::load(folder_ / file);
+  const auto followed = model ? follow_sizes(*model, inputs_.example()) : std::nullopt;
+  const std::string followed_file = "model.followed.onnx";
+  if (!followed || !followed->model.save(folder_ / followed_file, followed->model.stored_as())) return false;
+  auto second = validate_plainly(followed_file);
+  if (!second || second->verdict != Verdict::passed) {
+    remove_model(followed_file);
+    return false;
+  }
+  fixed(step, "changed " + joined(followed->changes), "follow-sizes",
+        "a size of the example is frozen into shapes: " + failing_sizes(validation));
+  made_model(step, followed_file);
+  validation = std::move(*second);
+  file = followed_file;
+  return true;
+}
+
+// The remedy for a wrong export: the other exporter, kept only when it is right at every size, if need be after the
+// remedy for frozen sizes.
 bool Run::try_other_exporter(StepResult& step, Validation& validation, std::string& file) {
   const std::string used = find_step("export")->result().value("exporter", options_.exporter);
   const std::string other = used == "dynamo" ? "torchscript" : "dynamo";
   const std::string other_file = "model." + other + ".onnx";
-  auto exported = export_with(other, other_file);
-  if (!exported) return false;
+  if (!export_with(other, other_file)) return false;
   auto second = validate_plainly(other_file);
-  if (!second || second->verdict != Verdict::passed) {
-    std::error_code ignored;
-    std::filesystem::remove(folder_ / other_file, ignored);
+  StepResult trial = step;
+  fixed(trial, "exported with the " + other + " exporter instead", "other-exporter",
+        "the " + used + " export is wrong: " + failing_sizes(validation));
+  made_model(trial, other_file);
+  std::string tried = other_file;
+  if (!second || (second->verdict != Verdict::passed && !try_following_sizes(trial, *second, tried))) {
+    remove_model(other_file);
     return false;
   }
-  for (Issue& issue : step.issues) {
-    issue.status = "fixed";
-    issue.fix = "exported with the " + other + " exporter instead, which is right at every size";
-  }
-  step.remedies.push_back(Json{{"name", "other-exporter"},
-                               {"reason", "the " + used + " export is wrong: " + failing_sizes(validation)},
-                               {"proof", "step validate passes at every size"}});
+  step = std::move(trial);
   validation = std::move(*second);
-  file = other_file;
+  file = tried;
   return true;
 }
 

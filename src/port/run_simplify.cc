@@ -59,8 +59,7 @@ Result<StepResult> Run::simplify_body() {
   if (done.proof->verdict != Verdict::passed) return step;  // engines get the model as it was exported
   PW_CHECK(done.model.save(folder_ / kSimplified, done.model.stored_as()));
   step.result["model"] = kSimplified;
-  step.made.emplace_back(kSimplified);
-  if (done.model.stored_as() == SaveMode::external) step.made.push_back(kSimplified + std::string(".data"));
+  made_model(step, kSimplified);
   return step;
 }
 

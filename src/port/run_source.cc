@@ -174,8 +174,7 @@ Result<StepResult> Run::copy_onnx() {
   const bool small = model.weight_bytes() < kOneFile;
   PW_CHECK(model.save(folder_ / "model.onnx", small ? SaveMode::inlined : SaveMode::external));
   StepResult step;
-  step.made = {"model.onnx"};
-  if (!small) step.made.push_back("model.onnx.data");
+  made_model(step, "model.onnx");
   const ModelSummary summary = model.summary();
   step.result = Json{{"exporter", Json()},
                      {"opset_asked", Json()},
@@ -217,9 +216,7 @@ Result<StepResult> Run::export_body() {
     exported = std::move(second);
   }
   step.result = to_json(*exported);
-  step.made = {"model.onnx"};
-  for (const char* data : {"model.onnx.data"})
-    if (fs::exists(folder_ / data)) step.made.push_back(data);
+  made_model(step, "model.onnx");
   if (exported->opset_asked && *exported->opset_asked != exported->opset_produced)
     step.issues.push_back(
         {"export", "", "export",

@@ -355,6 +355,9 @@ std::string Record::headline() const {
   const auto helped = static_cast<std::size_t>(std::count_if(
       targets.begin(), targets.end(), [](const TargetRow& t) { return t.verdict == "passed" && !t.remedies.empty(); }));
   if (helped > 0) out += fmt::format(", {} of them through a remedy", helped);
+  const auto of_model = std::count_if(remedies.begin(), remedies.end(), [](const auto& r) { return r.target.empty(); });
+  if (of_model == 1) out += ", the model itself through a remedy";
+  if (of_model > 1) out += fmt::format(", the model itself through {} remedies", of_model);
   for (const StepRow& step : steps)  // those of one target are told by its verdict
     if (step.name.find(':') == std::string::npos && step.status != "passed" && !step.status.empty())
       out += fmt::format("; step {}: {}", step.name, spaced(step.status));

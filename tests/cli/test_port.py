@@ -172,7 +172,6 @@ def test_real_networks_pass_at_every_size(port, source):
 # Each model that breaks on purpose: verdict, class, and the node or line that must be named.
 CASES = {
     "branch.py": ("mismatch", "shape", {"line": "branch.py:26"}),
-    "literal_batch.py": ("mismatch", "shape", {"line": "literal_batch.py:22"}),
     "no_onnx.py": ("unsupported", "op", {"line": "no_onnx.py:20", "operator": "aten.median.dim"}),
     "vacuous.py": ("vacuous", "numeric", {"op_type": "Gemm", "tensor": "output"}),
     "scatter.py": ("invalid_model", "dtype", {"node": "ScatterND"}),
@@ -189,6 +188,20 @@ def test_what_breaks_is_classed_and_located(port, name, validator):
     for key, text in where.items():
         assert text in issues[0]["where"][key], issues[0]["where"]
     validator("issue", issues[0])
+
+
+def test_a_frozen_batch_is_named_and_made_to_follow(port, tmp_path):
+    outcome, record, issues = port(f"{BREAKING / 'literal_batch.py'}:network", "onnxruntime:fp32", "openvino:fp32")
+    outcome.passes()
+    assert [(issue["class"], issue["status"]) for issue in issues] == [("shape", "fixed")]
+    assert "literal_batch.py:22" in issues[0]["where"]["line"] and "[0, -1, 4, 8]" in issues[0]["fix"]
+    assert {"other-exporter", "follow-sizes"} <= {remedy["name"] for remedy in record["remedies"]}
+    for target in record["targets"]:
+        assert {1, 4, 8} <= {size["axes"]["batch"] for size in target["validate"]["sizes"]}
+    onnx.checker.check_model(str(tmp_path / "out/model.followed.onnx"), full_check=True)
+    outcome, record, issues = port(f"{BREAKING / 'literal_batch.py'}:network", "onnxruntime:fp32", more=("--no-remedies",), folder="plain")
+    assert outcome.code == 1 and record["verdict"] == "mismatch"
+    assert [(issue["class"], issue["status"]) for issue in issues] == [("shape", "open")]
 
 
 def test_an_overflow_of_fp16_is_named_even_where_the_cpu_hides_it(port):

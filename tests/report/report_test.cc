@@ -49,6 +49,12 @@ TEST(Record, HeadlineNamesStepsThatFailed) {
             "3 of 5 targets passed, 1 of them through a remedy; step bench: crashed; no issues met");
 }
 
+TEST(Record, HeadlineTellsRemediesOfTheModelFromThoseOfATarget) {
+  Json port = sample().port;
+  port["remedies"] = Json::array({{{"name", "other-exporter"}, {"reason", "r"}, {"proof", "p"}, {"step", "validate"}}});
+  EXPECT_TRUE(has(read_record(port, {}).headline(), "1 of them through a remedy, the model itself through a remedy;"));
+}
+
 TEST(Record, DriftAndNoiseFloorAreSentences) {
   const auto [port, issues] = sample();
   const Record record = read_record(port, issues);
