@@ -33,14 +33,6 @@ struct Blame {
 };
 using Blames = std::map<int, Blame>;  // by the node's index, so that the first comes first
 
-std::optional<std::uint64_t> elements(const onnx::TypeProto* type) {
-  const auto shape = static_shape(type);
-  if (!shape) return std::nullopt;
-  Dims dims;
-  for (const std::int64_t dim : *shape) dims.Add(dim);
-  return count_of(dims);
-}
-
 class LiteralSizes {
  public:
   LiteralSizes(const onnx::ModelProto& model, Sizes example)
@@ -100,8 +92,8 @@ class LiteralSizes {
   void reshapes(const Inferred& types, Blames& out) const {
     for (const auto& node : model_.graph().node()) {
       if (node.op_type() != "Reshape" || node.input_size() == 0 || node.output_size() == 0) continue;
-      const auto before = elements(types.type(node.input(0))), after = elements(types.type(node.output(0)));
-      const bool sound = elements(at_example_.type(node.input(0))) == elements(at_example_.type(node.output(0)));
+      const auto before = static_elements(types.type(node.input(0))), after = static_elements(types.type(node.output(0)));
+      const bool sound = static_elements(at_example_.type(node.input(0))) == static_elements(at_example_.type(node.output(0)));
       if (before && after && *before != *after && sound)
         add(node, type_text(*types.type(node.input(0))) + " into " + type_text(*types.type(node.output(0))), out);
     }

@@ -26,14 +26,6 @@ std::string text(const Point& point) {
   return out;
 }
 
-std::optional<std::uint64_t> elements(const onnx::TypeProto* type) {
-  const auto shape = static_shape(type);
-  if (!shape) return std::nullopt;
-  Dims dims;
-  for (const std::int64_t dim : *shape) dims.Add(dim);
-  return count_of(dims);
-}
-
 class Points {
  public:
   Points(const onnx::ModelProto& model, const Inferred& symbolic) : model_(model) {
@@ -63,7 +55,7 @@ class Points {
   static std::string wrong_volume(const onnx::NodeProto& node, const Inferred& types) {
     if (node.op_type() != "Reshape" || node.input_size() == 0 || node.output_size() == 0) return {};
     const auto *from = types.type(node.input(0)), *to = types.type(node.output(0));
-    const auto before = elements(from), after = elements(to);
+    const auto before = static_elements(from), after = static_elements(to);
     return before && after && *before != *after ? type_text(*from) + " into " + type_text(*to) : std::string();
   }
 

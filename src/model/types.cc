@@ -71,4 +71,12 @@ std::optional<std::vector<std::int64_t>> static_shape(const onnx::TypeProto* typ
   return out;
 }
 
+std::optional<std::uint64_t> static_elements(const onnx::TypeProto* type) {
+  const auto shape = static_shape(type);
+  if (!shape) return std::nullopt;
+  Dims dims;
+  for (const std::int64_t dim : *shape) dims.Add(dim);
+  return count_of(dims);
+}
+
 }  // namespace portwright

@@ -20,5 +20,7 @@ std::string shape_text(const onnx::TensorShapeProto& shape);
 
 // All dimensions as numbers; nullopt when the type is no tensor or a dimension is not known.
 std::optional<std::vector<std::int64_t>> static_shape(const onnx::TypeProto* type);
+// Their product; nullopt too when it does not fit.
+std::optional<std::uint64_t> static_elements(const onnx::TypeProto* type);
 
 }  // namespace portwright
