@@ -80,6 +80,24 @@ def test_a_conversion_that_changes_results_is_refused(portwright, tmp_path, vali
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_softmax_across_opset_13(portwright, tmp_path):
+    """Before 13 Softmax flattens what follows the axis into one; from 13 on it does not. On three axes that differs."""
+    graph = helper.make_graph(
+        [helper.make_node("Softmax", ["x"], ["y"], axis=1)],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, [2, 3, 4])],
+        [helper.make_tensor_value_info("y", FLOAT, [2, 3, 4])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=7), tmp_path / "in.onnx")
+    record = portwright("convert-opset", "in.onnx", "--opset", "13", "-o", "out.onnx", "--json").passes().json
+    assert record["proof"]["verdict"] == "passed"
+    x = np.random.default_rng(2).standard_normal((2, 3, 4)).astype(np.float32)
+    flat = np.exp(x.reshape(2, 12))
+    session = onnxruntime.InferenceSession(str(tmp_path / "out.onnx"), providers=["CPUExecutionProvider"])
+    expected = (flat / flat.sum(1, keepdims=True)).reshape(2, 3, 4)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-5)
+
+
 def test_a_conversion_that_keeps_results(portwright, two_branches, tmp_path):
     record = portwright("convert-opset", two_branches, "--opset", "21", "-o", "out.onnx", "--json").passes().json
     assert record["proof"]["verdict"] == "passed" and record["opset_after"] == 21
