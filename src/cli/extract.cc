@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "portwright/npz.h"
 #include "portwright/prove.h"
+#include "report/format.h"
 
 namespace portwright {
 namespace {
@@ -57,7 +58,7 @@ Result<ExitCode> extract_file(Console& console, const ExtractVerbOptions& option
   out["outputs"] = piece.outputs;
   out["nodes"] = piece.nodes;
   console.document(out);
-  console.print(fmt::format("{} nodes from {} to {}\n{}\n", piece.nodes, fmt::join(piece.inputs, ", "),
+  console.print(fmt::format("{} from {} to {}\n{}\n", plural(piece.nodes, "node"), fmt::join(piece.inputs, ", "),
                             fmt::join(piece.outputs, ", "), options.out + (options.no_inputs ? "" : "\n" + arrays)));
   return ExitCode::passed;
 }

@@ -134,7 +134,7 @@ std::string nodes_text(const Console& console, const Json& nodes) {
                node["operator"].get<std::string>(),
                list(node["inputs"]),
                list(node["outputs"])});
-  return table.text(console) + fmt::format("{} nodes\n", nodes.size());
+  return table.text(console) + plural(nodes.size(), "node") + "\n";
 }
 
 const char* word(Difference::Kind kind) {
@@ -161,7 +161,7 @@ std::string differences_text(const Console& console, const std::vector<Differenc
            one.what + " " + console.paint(Tone::strong, one.name) + (one.detail.empty() ? "" : "  " + one.detail) +
            "\n";
   }
-  return out + (found.empty() ? "no difference\n" : fmt::format("{} differences\n", found.size()));
+  return out + (found.empty() ? "no difference\n" : plural(found.size(), "difference") + "\n");
 }
 
 // What each engine here says of the nodes; asked in workers, for asking may crash.
@@ -184,7 +184,7 @@ std::string support_text(const Console& console, const Json& engines) {
   std::string out;
   for (const auto& [name, answer] : engines.items()) {
     const Json& refused = answer["unsupported"];
-    std::string text = refused.empty() ? "takes every node" : fmt::format("refuses {} nodes", refused.size());
+    std::string text = refused.empty() ? "takes every node" : "refuses " + plural(refused.size(), "node");
     if (!answer["error"].is_null()) text = "could not be asked: " + answer["error"]["message"].get<std::string>();
     out += console.paint(Tone::strong, name) + " " + text + "\n";
     for (const Json& node : refused)

@@ -92,8 +92,10 @@ class LiteralSizes {
   void reshapes(const Inferred& types, Blames& out) const {
     for (const auto& node : model_.graph().node()) {
       if (node.op_type() != "Reshape" || node.input_size() == 0 || node.output_size() == 0) continue;
-      const auto before = static_elements(types.type(node.input(0))), after = static_elements(types.type(node.output(0)));
-      const bool sound = static_elements(at_example_.type(node.input(0))) == static_elements(at_example_.type(node.output(0)));
+      const auto before = static_elements(types.type(node.input(0))),
+                 after = static_elements(types.type(node.output(0)));
+      const bool sound =
+          static_elements(at_example_.type(node.input(0))) == static_elements(at_example_.type(node.output(0)));
       if (before && after && *before != *after && sound)
         add(node, type_text(*types.type(node.input(0))) + " into " + type_text(*types.type(node.output(0))), out);
     }

@@ -72,6 +72,10 @@ std::string format_percent(double share) {
 
 std::string format_ratio(double ratio) { return std::isfinite(ratio) ? rounded(ratio, 3) + "x" : nonfinite(ratio); }
 
+std::string plural(std::size_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   std::string out;
   for (const std::string& word : words) {

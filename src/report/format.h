@@ -20,6 +20,9 @@ std::string format_ratio(double ratio);        // "1.84x"
 // "a, b, c"
 std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
 
+// "1 node", "2 nodes".
+std::string plural(std::size_t count, std::string_view word);
+
 // "-" for what was not measured.
 template <class Format>
 std::string or_dash(const std::optional<double>& value, Format format) {

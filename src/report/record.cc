@@ -300,8 +300,6 @@ std::string command_text(const Json& command) {
   return out;
 }
 
-std::string plural(std::size_t n, const char* word) { return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s"); }
-
 // "45 of 69 nodes are left, equal to the exported model on 5 inputs (largest difference 0)."
 std::string simplified_sentence(const Json& simplify) {
   const auto before = real(simplify, "nodes_before"), after = real(simplify, "nodes_after");
