@@ -87,7 +87,7 @@ std::string type_of(const Constant& constant) {
 }
 
 std::string changed_constant(const Constant& before, const Constant& after) {
-  if (const auto types = from_to(type_of(before), type_of(after)); !types.empty()) return types;
+  if (auto types = from_to(type_of(before), type_of(after)); !types.empty()) return types;
   const auto mine = before.graph->sample(before.id), other = after.graph->sample(after.id);
   if (mine && other && *mine != *other) return "other values";
   const auto left = before.graph->constant(before.id), right = after.graph->constant(after.id);

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <complex>
 
 #include "builder.h"
 
@@ -268,6 +269,52 @@ TEST_F(GraphTest, ConstantsAreReadAndMadeWhateverTheirSize) {
     EXPECT_TRUE(graph.same_constant(made, graph.add_constant("twin", tensor)).value_or(false));
     EXPECT_FALSE(graph.same_constant(made, graph.input(sum, 1)).value_or(true));
   }
+}
+
+// x + k, k with its values in a field of their type.
+onnx::ModelProto with_typed_constant(const std::function<void(onnx::TensorProto&)>& fill, std::int64_t count) {
+  Builder builder;
+  builder.input("x", {"n"}).output("y", {"n"});
+  auto& tensor = *builder.graph().add_initializer();
+  tensor.set_name("k");
+  tensor.add_dims(count);
+  fill(tensor);
+  builder.node("Add", {"x", "k"}, {"y"}, "sum");
+  return builder.model;
+}
+
+TEST_F(GraphTest, ConstantsInFieldsOfTheirTypeAreRead) {
+  const auto read = [&](const std::function<void(onnx::TensorProto&)>& fill) {
+    const Graph graph = graph_of(with_typed_constant(fill, 2));
+    auto tensor = graph.constant(graph.input(node(graph, "sum"), 1));
+    return tensor.value_or(Tensor());
+  };
+  const auto half = read([](onnx::TensorProto& t) {
+    t.set_data_type(TensorProto::FLOAT16);
+    t.add_int32_data(0x3C00);  // 1
+    t.add_int32_data(0xC000);  // -2
+  });
+  ASSERT_EQ(half.count(), 2U);
+  EXPECT_EQ(half_to_float(half.as<std::uint16_t>()[1]), -2.0F);
+  const auto pair = read([](onnx::TensorProto& t) {
+    t.set_data_type(TensorProto::COMPLEX64);
+    for (const float value : {1.0F, 2.0F, 3.0F, 4.0F}) t.add_float_data(value);
+  });
+  ASSERT_EQ(pair.count(), 2U);
+  EXPECT_EQ(pair.as<std::complex<float>>()[1], std::complex<float>(3, 4));
+}
+
+TEST_F(GraphTest, AShapeWithoutItsValuesIsUnreadableAndTakesNoMemory) {
+  const auto fill = [](onnx::TensorProto& tensor) {
+    tensor.set_data_type(TensorProto::FLOAT);
+    tensor.add_float_data(1);
+  };
+  const Model model = load(with_typed_constant(fill, std::int64_t{1} << 40));
+  const Graph graph(model);
+  const auto read = graph.constant(graph.input(node(graph, "sum"), 1));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, "unreadable_constant");
+  (void)model.check();
 }
 
 TEST_F(GraphTest, InfersTypesAndIntegers) {
