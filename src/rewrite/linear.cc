@@ -95,7 +95,7 @@ Result<bool> absorb_norm(Graph& graph, NodeId norm) {
   for (std::size_t c = 0; c < scale.size(); ++c) {
     factors[c] = scale[c] / std::sqrt(variance[c] + epsilon);
     bias[c] = (bias[c] - mean[c]) * factors[c] + shift[c];
-    if (!std::isfinite(factors[c]) || !std::isfinite(bias[c])) return false;
+    if (!std::isfinite(factors[c]) || !std::isfinite(static_cast<float>(bias[c]))) return false;
   }
   PW_TRY(scaled, scale_weights(graph, *conv, factors));
   if (!scaled) return false;
@@ -134,6 +134,33 @@ Result<bool> absorb_add(Graph& graph, NodeId add) {
     std::transform(bias.begin(), bias.end(), added->begin(), bias.begin(), std::plus<>());
     set_bias(graph, *conv, bias);
     return bypass(graph, add, value);
+  }
+  return false;
+}
+
+// y = conv * factor, per channel: into the weights, and into the bias where there is one.
+Result<bool> absorb_factor(Graph& graph, NodeId node) {
+  const bool divides = graph.is(node, "Div");
+  for (const std::size_t slot : {0U, 1U}) {
+    if (divides && slot == 1) break;
+    const ValueId value = graph.input(node, slot), constant = graph.input(node, 1 - slot);
+    if (constant == ValueId::none || value == ValueId::none) return false;
+    const auto conv = convolution_before(graph, value);
+    if (!conv) continue;
+    PW_TRY(factors, per_channel(graph, constant, value, conv->channels));
+    if (!factors) continue;
+    PW_TRY(bias, bias_of(graph, *conv));
+    if (bias.size() != factors->size()) continue;
+    for (std::size_t c = 0; c < bias.size(); ++c) {
+      double& factor = (*factors)[c];
+      if (divides) factor = 1 / factor;
+      bias[c] *= factor;
+      if (!std::isfinite(factor) || !std::isfinite(static_cast<float>(bias[c]))) return false;
+    }
+    PW_TRY(scaled, scale_weights(graph, *conv, *factors));
+    if (!scaled) return false;
+    if (graph.input(conv->node, 2) != ValueId::none) set_bias(graph, *conv, bias);
+    return bypass(graph, node, value);
   }
   return false;
 }
@@ -200,6 +227,17 @@ Status fold_bias(Graph& graph, Rewriting& rewriting) {
     const auto name = graph.name(node);
     PW_TRY(done, absorb_add(graph, node));
     if (done) rewriting.did("Add '{}' became the bias of the convolution before it", name);
+  }
+  return {};
+}
+
+Status fold_factor(Graph& graph, Rewriting& rewriting) {
+  for (const NodeId node : graph.nodes()) {
+    if (!graph.is(node, "Mul") && !graph.is(node, "Div")) continue;
+    const auto name = graph.name(node);
+    const auto op = std::string(graph.op(node));
+    PW_TRY(done, absorb_factor(graph, node));
+    if (done) rewriting.did("{} '{}' moved into the weights of the convolution before it", op, name);
   }
   return {};
 }

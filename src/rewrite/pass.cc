@@ -19,6 +19,7 @@ const std::vector<Pass>& all_passes() {
       {"duplicate-constants", "equal initializers become one", merge_duplicate_constants},
       {"duplicate-nodes", "equal operators on equal inputs become one", merge_duplicate_nodes},
       {"conv-batchnorm", "BatchNormalization moves into the weights of the convolution before it", fold_batchnorm},
+      {"conv-factor", "a Mul or Div by a constant behind a convolution moves into its weights", fold_factor},
       {"conv-bias", "an Add behind a convolution becomes its bias", fold_bias},
       {"gemm", "MatMul and Add of matrices become Gemm", make_gemm},
       {"layer-norm", "a decomposed LayerNormalization becomes one (opset 17)", fuse_layer_norm},

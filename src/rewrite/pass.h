@@ -48,6 +48,7 @@ Status merge_chains(Graph& graph, Rewriting& rewriting);
 Status merge_duplicate_constants(Graph& graph, Rewriting& rewriting);
 Status merge_duplicate_nodes(Graph& graph, Rewriting& rewriting);
 Status fold_batchnorm(Graph& graph, Rewriting& rewriting);
+Status fold_factor(Graph& graph, Rewriting& rewriting);
 Status fold_bias(Graph& graph, Rewriting& rewriting);
 Status make_gemm(Graph& graph, Rewriting& rewriting);
 Status fuse_layer_norm(Graph& graph, Rewriting& rewriting);

@@ -180,6 +180,40 @@ def test_batchnorm_and_bias_move_into_the_convolution(simplify):
     np.testing.assert_allclose(run(out, x=x)[0], run(model, x=x)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("op, shape", [("Mul", (1, 5, 1, 1)), ("Mul", (5, 1, 1)), ("Mul", ()), ("Div", (5, 1, 1))])
+def test_factors_move_into_the_convolution(simplify, op, shape):
+    generator = np.random.default_rng(6)
+    draw = lambda *shape: generator.uniform(0.5, 2, shape).astype(np.float32)  # noqa: E731
+    constants = {"w": draw(5, 3, 3, 3), "b": draw(5), "factor": draw(*shape), "wt": draw(5, 4, 2, 2), "other": draw(4, 1, 1)}
+    model = graph(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"]),
+            helper.make_node(op, ["c", "factor"], ["f"]),
+            helper.make_node("ConvTranspose", ["f", "wt"], ["t"]),
+            helper.make_node(op, ["t", "other"], ["y"]),
+        ],
+        [("x", FLOAT, ["n", 3, 8, 8])], [("y", FLOAT, ["n", 4, 7, 7])], constants,
+    )
+    out, _ = simplify(model)
+    assert operators(out) == ["Conv", "ConvTranspose"]
+    x = draw(2, 3, 8, 8)
+    np.testing.assert_allclose(run(out, x=x)[0], run(model, x=x)[0], rtol=1e-4)
+
+
+def test_factors_that_vary_along_the_image_stay(simplify):
+    constants = {"w": np.ones((5, 3, 1, 1), np.float32), "factor": np.arange(8, dtype=np.float32)}
+    model = graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Mul", ["c", "factor"], ["y"])],
+        [("x", FLOAT, ["n", 3, 8, 8])], [("y", FLOAT, ["n", 5, 8, 8])], constants,
+    )
+    assert operators(simplify(model)[0]) == ["Conv", "Mul"]
+    inverse = graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Div", ["factor", "c"], ["y"])],
+        [("x", FLOAT, ["n", 3, 8, 8])], [("y", FLOAT, ["n", 5, 8, 8])], {"w": constants["w"], "factor": np.float32(2)},
+    )
+    assert operators(simplify(inverse, "--no-proof")[0]) == ["Conv", "Div"]
+
+
 def convolution_and_norm(weight, bias, mean, scale):
     """1x1, one channel: y = (weight * x + bias - mean) * scale, behind an Identity that always goes."""
     return graph(
