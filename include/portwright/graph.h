@@ -81,7 +81,7 @@ class Graph {
   // same inputs.
   std::string signature(NodeId node) const;
 
-  // --- values
+  // --- values; what is left out (none) has no name, no type and no readers
   const std::string& name(ValueId value) const;
   NodeId producer(ValueId value) const;  // none for inputs, initializers and names that nothing defines
   BlockId block(ValueId value) const;

@@ -394,15 +394,20 @@ std::string Graph::signature(NodeId node) const {
   return key;
 }
 
-const std::string& Graph::name(ValueId value) const { return impl_->value(value).name; }
+const std::string& Graph::name(ValueId value) const {
+  static const std::string nothing;
+  return value == ValueId::none ? nothing : impl_->value(value).name;
+}
 NodeId Graph::producer(ValueId value) const {
   return value == ValueId::none ? NodeId::none : impl_->value(value).producer;
 }
-BlockId Graph::block(ValueId value) const { return impl_->value(value).block; }
-std::span<const Use> Graph::uses(ValueId value) const { return impl_->value(value).uses; }
-bool Graph::is_input(ValueId value) const { return impl_->value(value).input; }
+BlockId Graph::block(ValueId value) const { return value == ValueId::none ? BlockId::top : impl_->value(value).block; }
+std::span<const Use> Graph::uses(ValueId value) const {
+  return value == ValueId::none ? std::span<const Use>() : impl_->value(value).uses;
+}
+bool Graph::is_input(ValueId value) const { return value != ValueId::none && impl_->value(value).input; }
 bool Graph::is_output(ValueId value) const {
-  const auto& uses = impl_->value(value).uses;
+  const auto uses = this->uses(value);
   return std::any_of(uses.begin(), uses.end(), [](const Use& use) { return use.node == NodeId::none; });
 }
 

@@ -227,7 +227,8 @@ Result<Tensor> Impl::read(const onnx::TensorProto& tensor) const {
 // --- changes
 
 bool Graph::replace(ValueId old, ValueId with) {
-  if (old == with) return true;
+  if (old == with || old == ValueId::none) return true;
+  if (with == ValueId::none) return false;
   const bool free_to_rename = !is_input(with) && !impl_->value(with).constant && !is_output(with) &&
                               block(with) == block(old) && producer(with) != NodeId::none;
   const std::vector<Use> uses = std::exchange(impl_->value(old).uses, {});
@@ -386,7 +387,7 @@ std::optional<onnx::TensorProto> value_of_constant(const onnx::NodeProto& node) 
 std::optional<ValueId> Graph::take_constant(NodeId node) {
   const ValueId old = output(node, 0);
   auto tensor = value_of_constant(impl_->node(node).proto);
-  if (!tensor || is_output(old)) return std::nullopt;
+  if (!tensor || old == ValueId::none || is_output(old)) return std::nullopt;
   const ValueId made = impl_->new_value(name(old), BlockId::top);
   impl_->value(made).constant = std::make_unique<onnx::TensorProto>(std::move(*tensor));
   // A name inside a body may be taken outside of it.

@@ -1,6 +1,9 @@
 #include "model/hazards.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,9 +35,18 @@ bool has_sound_terms(std::string equation) {
   }
 }
 
-class Equations {
+// Numbers of axes, which inference of several operators (LayerNormalization, for one) narrows to 32 bits unseen.
+bool has_sound_axes(const onnx::AttributeProto& attribute) {
+  const auto fits = [](std::int64_t axis) {
+    return axis >= std::numeric_limits<std::int32_t>::min() && axis <= std::numeric_limits<std::int32_t>::max();
+  };
+  if (attribute.name().find("ax") == std::string::npos) return true;
+  return fits(attribute.i()) && std::all_of(attribute.ints().begin(), attribute.ints().end(), fits);
+}
+
+class Attributes {
  public:
-  explicit Equations(const onnx::ModelProto& model) : model_(model) {
+  explicit Attributes(const onnx::ModelProto& model) : model_(model) {
     for (const auto& function : model.functions())
       for_each_node(function.node(), [&](const onnx::NodeProto& node) {
         if (node.op_type() != "Einsum") return;
@@ -66,14 +78,18 @@ class Equations {
     }
   }
 
-  template <class Attributes>
-  void look_at(const Attributes& attributes, const std::string& where) {
+  template <class List>
+  void look_at(const List& attributes, const std::string& where) {
     for (const auto& attribute : attributes) {
-      if (!names_.contains(attribute.name()) || has_sound_terms(attribute.s())) continue;
-      status_ = fail({Fault::input, "load", "bad_attribute",
-                      "'" + where + "' has an Einsum equation with something else than letters, commas and '...'",
-                      where, "write the equation with letters: \"bij,bjk->bik\"", ""});
+      if (names_.contains(attribute.name()) && !has_sound_terms(attribute.s()))
+        refuse(where, "an Einsum equation with something else than letters, commas and '...'",
+               "write the equation with letters: \"bij,bjk->bik\"");
+      if (!has_sound_axes(attribute)) refuse(where, "an axis that is none of any tensor", "export the model again");
     }
+  }
+
+  void refuse(const std::string& where, const std::string& what, const std::string& hint) {
+    status_ = fail({Fault::input, "load", "bad_attribute", "'" + where + "' has " + what, where, hint, ""});
   }
 
   const onnx::ModelProto& model_;
@@ -83,6 +99,6 @@ class Equations {
 
 }  // namespace
 
-Status check_hazards(const onnx::ModelProto& model) { return Equations(model).check(); }
+Status check_hazards(const onnx::ModelProto& model) { return Attributes(model).check(); }
 
 }  // namespace portwright

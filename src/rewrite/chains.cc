@@ -25,7 +25,7 @@ constexpr std::string_view kTranspose[] = {"Transpose"}, kCast[] = {"Cast"}, kSl
 bool merge_transposes(Graph& graph, NodeId node) {
   const NodeId inner = before(graph, node, kTranspose, false);
   if (!graph.is(node, "Transpose") || inner == NodeId::none) return false;
-  const auto first = graph.integers(inner, "perm"), second = graph.integers(node, "perm");
+  const auto first = permutation(graph, inner), second = permutation(graph, node);
   if (!first || !second || first->size() != second->size()) return false;
   std::vector<std::int64_t> both;
   for (const std::int64_t axis : *second) both.push_back(first->at(static_cast<std::size_t>(axis)));
@@ -89,6 +89,7 @@ std::optional<std::map<std::int64_t, Cut>> cuts_of(const Graph& graph, NodeId no
   const auto starts = numbers(1), ends = numbers(2);
   auto axes = numbers(3), steps = numbers(4);
   if (!rank || !starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  if ((axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size())) return std::nullopt;
   if ((!axes && graph.input(node, 3) != ValueId::none) || (!steps && graph.input(node, 4) != ValueId::none))
     return std::nullopt;
   std::map<std::int64_t, Cut> out;

@@ -242,7 +242,7 @@ std::optional<Heads> keys_of(const Graph& graph, ValueId value) {
   const Scaled outer = unscaled(graph, value);
   const NodeId transpose = made_by(graph, outer.value, "Transpose");
   if (transpose == NodeId::none) return std::nullopt;
-  auto order = graph.integers(transpose, "perm");
+  auto order = permutation(graph, transpose);
   if (!order || order->size() != 4) return std::nullopt;
   std::swap((*order)[2], (*order)[3]);
   const Scaled inner = unscaled(graph, graph.input(transpose, 0));

@@ -44,7 +44,7 @@ bool slices_everything(const Graph& graph, NodeId node) {
   if (!all(starts, 0) || !ends || !shape || ends->size() > shape->size()) return false;
   if (graph.input(node, 4) != ValueId::none && !all(graph.known_integers(graph.input(node, 4)), 1)) return false;
   auto axes = numbers(graph, node, 3, "axes");
-  if (!axes && graph.input(node, 3) != ValueId::none) return false;
+  if (axes ? axes->size() != ends->size() : graph.input(node, 3) != ValueId::none) return false;
   for (std::size_t i = 0; i < ends->size(); ++i) {
     std::int64_t axis = axes ? axes->at(i) : static_cast<std::int64_t>(i);
     if (axis < 0) axis += static_cast<std::int64_t>(shape->size());

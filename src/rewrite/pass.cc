@@ -97,10 +97,23 @@ std::optional<std::vector<std::int64_t>> reshape_target(const Graph& graph, Valu
   return open > 1 ? std::nullopt : std::optional(out);
 }
 
+std::optional<std::vector<std::int64_t>> permutation(const Graph& graph, NodeId transpose) {
+  auto order = graph.integers(transpose, "perm");
+  if (!order) return std::nullopt;
+  std::vector<bool> taken(order->size());
+  for (const std::int64_t axis : *order) {
+    if (axis < 0 || axis >= static_cast<std::int64_t>(order->size()) || taken[static_cast<std::size_t>(axis)])
+      return std::nullopt;
+    taken[static_cast<std::size_t>(axis)] = true;
+  }
+  return order;
+}
+
 bool only_moves_ones(const Graph& graph, NodeId node) {
+  if (!graph.is(node, "Transpose")) return false;
   const auto shape = graph.shape(graph.input(node, 0));
-  const auto order = graph.integers(node, "perm");
-  if (!graph.is(node, "Transpose") || !shape || !order || order->size() != shape->size()) return false;
+  const auto order = permutation(graph, node);
+  if (!shape || !order || order->size() != shape->size()) return false;
   std::int64_t last = -1;
   for (const std::int64_t axis : *order) {
     if ((*shape)[static_cast<std::size_t>(axis)].value == 1) continue;

@@ -66,6 +66,8 @@ ValueId add_integers(Graph& graph, const std::string& hint, const std::vector<st
 // Dimensions that Reshape can be given as a constant to turn `from` into a shape: numbers, 0 where a dimension is that
 // of `from` at the same place, and at most one -1. nullopt when that does not say it all, or a dimension is empty.
 std::optional<std::vector<std::int64_t>> reshape_target(const Graph& graph, ValueId from, ValueId to);
+// The order of axes of a Transpose, where it says one that is a permutation.
+std::optional<std::vector<std::int64_t>> permutation(const Graph& graph, NodeId transpose);
 // A Transpose that leaves the order of elements alone: it moves only axes of size 1.
 bool only_moves_ones(const Graph& graph, NodeId node);
 // The constant does not change the shape of what it is combined with: it broadcasts into `value`.

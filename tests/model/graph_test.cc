@@ -116,9 +116,8 @@ void fill_fields(google::protobuf::Message& message) {
         if (scalar) reflection->SetInt64(&message, field, 7);
         break;
       case google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE:
-        if (!scalar && field->message_type()->name() == "StringStringEntryProto")
-          fill_fields(*reflection->AddMessage(&message, field));
-        else if (!scalar && field->message_type()->name().find("onfiguration") != std::string::npos)
+        if (!scalar && (field->message_type()->name() == "StringStringEntryProto" ||
+                        field->message_type()->name().find("onfiguration") != std::string::npos))
           fill_fields(*reflection->AddMessage(&message, field));
         break;
       default:
