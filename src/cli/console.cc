@@ -126,22 +126,28 @@ void Console::product(std::string_view text) { write(text); }
 
 std::string Console::paint(Tone tone, std::string_view text) const { return painted(colour_, tone, text); }
 
-void Console::error(const Error& error, ExitCode code) {
+ErrorReport Console::report(const Error& error, ExitCode code) const {
   std::string line = single_line(error.message);
   if (!error.where.empty() && line.find(error.where) == std::string::npos)
     line += " (" + single_line(error.where) + ")";
   const std::string hint = single_line(error.hint.empty() ? fallback_hint(error) : error.hint);
   const bool colour = takes_colour(STDERR_FILENO);
-  std::string text = fmt::format("{} {}\n{} {}\n", painted(colour, Tone::bad, "portwright: error:"), line,
-                                 painted(colour, Tone::strong, "hint:"), hint);
-  if (options_.verbose && !error.detail.empty()) text += indented(error.detail);
-  std::fputs(text.c_str(), stderr);
+  ErrorReport out;
+  out.text = fmt::format("{} {}\n{} {}\n", painted(colour, Tone::bad, "portwright: error:"), line,
+                         painted(colour, Tone::strong, "hint:"), hint);
+  if (options_.verbose && !error.detail.empty()) out.text += indented(error.detail);
+  Json document = portwright::document("error");
+  document["exit_code"] = static_cast<int>(code);
+  document["error"] = to_json(error);
+  document["error"]["hint"] = hint;
+  if (options_.json) out.document = document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out;
+}
 
-  Json out = portwright::document("error");
-  out["exit_code"] = static_cast<int>(code);
-  out["error"] = to_json(error);
-  out["error"]["hint"] = hint;
-  document(out);
+void Console::error(const Error& error, ExitCode code) {
+  const ErrorReport report = this->report(error, code);
+  std::fputs(report.text.c_str(), stderr);
+  write(report.document);
 }
 
 Progress& Console::progress() {

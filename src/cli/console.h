@@ -22,6 +22,11 @@ struct ConsoleOptions {
   bool verbose = false;
 };
 
+// An error as it is told: `text` for people, `document` for scripts (empty without --json).
+struct ErrorReport {
+  std::string text, document;
+};
+
 class Console {
  public:
   explicit Console(ConsoleOptions options);
@@ -43,6 +48,7 @@ class Console {
 
   // "portwright: error: ..." and "hint: ..." on standard error; with --json the error document on standard output too.
   void error(const Error& error, ExitCode code);
+  ErrorReport report(const Error& error, ExitCode code) const;
 
   // What goes on, on standard error, until something is printed; silent with --quiet.
   Progress& progress();

@@ -150,6 +150,8 @@ Result<ExitCode> Program::parse_and_act(int argc, char** argv) {
   try {
     PW_TRY(action, parse(argc, argv));
     Console console(*options_);
+    if (!app_->get_subcommands().front()->get_group().empty())  // a worker's crash is its parent's to tell
+      install_crash_handlers(console);
     PW_TRY(code, (*action)(console));
     PW_CHECK(console.output_status());
     return code;

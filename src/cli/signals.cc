@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
+
+#include "base/library_at_work.h"
 
 namespace portwright {
 namespace {
@@ -26,7 +29,58 @@ void interrupted(int signal) {
   ::_exit(128 + signal);
 }
 
+// What a crash prints, made before it happens.
+struct CrashReports {
+  ErrorReport of_model, of_portwright;
+};
+CrashReports crash_reports;
+
+void put_all(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n <= 0) return;
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+void crashed(int) {
+  const bool by_model = LibraryAtWork::name() != nullptr;
+  const ErrorReport& report = by_model ? crash_reports.of_model : crash_reports.of_portwright;
+  if (::isatty(STDERR_FILENO) != 0) put("\r\033[K", 4);
+  put_all(STDERR_FILENO, report.text);
+  put_all(STDOUT_FILENO, report.document);
+  ::_exit(static_cast<int>(by_model ? ExitCode::input : ExitCode::defect));
+}
+
 }  // namespace
+
+void install_crash_handlers(const Console& console) {
+  const Error of_model{Fault::input,
+                       "model",
+                       "library_crash",
+                       "the ONNX library crashes on this model, which is broken or hostile",
+                       "",
+                       "if other tools load it, report the model together with this version",
+                       ""};
+  const Error of_portwright{Fault::defect,
+                            "program",
+                            "crash",
+                            "a defect of Portwright: it crashed",
+                            "",
+                            "report the command and the model together with this version",
+                            ""};
+  crash_reports = {console.report(of_model, ExitCode::input), console.report(of_portwright, ExitCode::defect)};
+  // A stack of its own: the other one may be what is exhausted.
+  static std::array<std::byte, std::size_t{1} << 16> stack;
+  stack_t spare{};
+  spare.ss_sp = stack.data();
+  spare.ss_size = stack.size();
+  ::sigaltstack(&spare, nullptr);
+  struct sigaction action {};
+  action.sa_handler = crashed;
+  action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigaction(signal, &action, nullptr);
+}
 
 void install_signal_handlers() {
   struct sigaction action {};

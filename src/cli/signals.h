@@ -1,7 +1,9 @@
-// Ctrl-C and closed pipes.
+// Ctrl-C, closed pipes and crashes.
 #pragma once
 
 #include <string_view>
+
+#include "cli/console.h"
 
 namespace portwright {
 
@@ -11,5 +13,9 @@ void install_signal_handlers();
 
 // The hint that an interruption prints, for example how to continue.
 void set_interruption_hint(std::string_view hint);
+
+// A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) ends the program as an error does. In a library that was at work
+// on the model (base/library_at_work.h) the model is to blame, exit code 4; anywhere else it is a defect of Portwright.
+void install_crash_handlers(const Console& console);
 
 }  // namespace portwright

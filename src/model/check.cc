@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/library_at_work.h"
 #include "model/impl.h"
 #include "model/inference.h"
 #include "model/lint.h"
@@ -61,6 +62,7 @@ std::vector<Finding> run_checker(const onnx::ModelProto& proto) {
     if (is_external(tensor)) place(tensor, {"#", 0, 0});
     return true;
   });
+  const LibraryAtWork working(kOnnxLibrary);
   try {
     onnx::checker::check_model(copy, false, false, false);
     return {};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/library_at_work.h"
 #include "model/origin.h"
 
 namespace portwright {
@@ -103,6 +104,7 @@ namespace {
 
 // False when inference stopped at the first problem: it does so for types, and goes on for shapes.
 bool run_inference(onnx::ModelProto& model, bool check_types, std::vector<NodeProblem>& problems) {
+  const LibraryAtWork working(kOnnxLibrary);
   try {
     const onnx::ShapeInferenceOptions options(check_types, 1, true);
     onnx::shape_inference::DataValueMap values;
@@ -127,6 +129,7 @@ Inferred infer(onnx::ModelProto model, Declared declared) {
 
 std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelProto& model) {
   onnx::shape_inference::DataValueMap values;
+  const LibraryAtWork working(kOnnxLibrary);
   try {
     const onnx::ShapeInferenceOptions lenient(false, 0, true);
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), lenient, &values);
@@ -138,6 +141,7 @@ std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelP
 
 tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model) {
   if (model.functions_size() == 0) return model;
+  const LibraryAtWork working(kOnnxLibrary);
   try {
     onnx::inliner::InlineLocalFunctions(model, false);
     return model;

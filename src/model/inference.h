@@ -12,6 +12,8 @@
 
 namespace portwright {
 
+inline constexpr const char* kOnnxLibrary = "the ONNX library";  // see base/library_at_work.h
+
 // What inference says against one node. In a subgraph or a function it is the innermost node.
 struct NodeProblem {
   std::string node, op_type, message;  // one line

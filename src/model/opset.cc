@@ -9,6 +9,7 @@
 #include <exception>
 #include <unordered_map>
 
+#include "base/library_at_work.h"
 #include "model/impl.h"
 #include "model/inference.h"
 #include "model/tensors.h"
@@ -118,6 +119,7 @@ Result<Model> Model::with_opset(std::int64_t version) const {
   const auto plain = without_functions(impl_->proto);
   if (!plain) return fail(conversion_error(version, *this, plain.error()));
   onnx::ModelProto converted;
+  const LibraryAtWork working(kOnnxLibrary);
   try {
     converted = onnx::version_conversion::ConvertVersion(*plain, static_cast<int>(version));
     restore_metadata(*plain, converted);

@@ -1,5 +1,6 @@
 """Habits that all verbs share: help, wrong usage, colours, --json, completion, signals, pipes."""
 
+import json
 import os
 import pty
 import re
@@ -8,8 +9,10 @@ import signal
 import subprocess
 import time
 
+import onnx
 import pytest
 from conftest import BINARY, VERBS
+from onnx import helper
 
 ESCAPE = "\033["
 
@@ -184,20 +187,59 @@ def test_a_full_disk_behind_standard_output_is_told(model):
     assert "standard output" in done.stderr
 
 
-def test_interruption_is_told_and_has_its_exit_code(tmp_path):
+@pytest.fixture
+def slow_export(tmp_path):
     """A factory that never returns, so that there is something to interrupt."""
     (tmp_path / "slow.py").write_text("import time\ndef make():\n    open('started', 'w').close()\n    time.sleep(300)\n")
-    process = subprocess.Popen(
-        [BINARY, "export", "slow.py:make", "-o", "out"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    for _ in range(600):
-        if (tmp_path / "started").exists():
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGINT
+
+    def send(sent, *more):
+        process = subprocess.Popen(
+            [BINARY, "export", "slow.py:make", "-o", "out", *more],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        for _ in range(600):
+            if (tmp_path / "started").exists():
+                break
+            time.sleep(0.1)
+        process.send_signal(sent)
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+    return send
+
+
+def test_interruption_is_told_and_has_its_exit_code(slow_export):
+    code, _, err = slow_export(signal.SIGINT)
+    assert code == 128 + signal.SIGINT
     assert "portwright: interrupted" in err
+
+
+def test_a_crash_is_told_as_an_error_is(slow_export, validator):
+    code, out, err = slow_export(signal.SIGSEGV, "--json")
+    assert code == 70
+    assert "portwright: error: a defect of Portwright" in err and "hint: " in err
+    document = json.loads(out)
+    validator("error", document)
+    assert document["exit_code"] == 70 and document["error"]["code"] == "crash"
+
+
+def test_a_crash_inside_the_onnx_library_is_laid_to_the_model(tmp_path):
+    """Sent while the library is at work on a long model; it takes nearly all of the time."""
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(30_000)]
+    info = [helper.make_tensor_value_info(name, 1, ["n"]) for name in ("v0", "v30000")]
+    model = helper.make_model(helper.make_graph(nodes, "g", info[:1], info[1:]), ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
+    onnx.save(model, tmp_path / "long.onnx")
+    codes = []
+    for wait in (0.3, 0.4, 0.5, 0.6):
+        process = subprocess.Popen([BINARY, "check", "long.onnx"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(wait)
+        process.send_signal(signal.SIGSEGV)
+        _, err = process.communicate(timeout=60)
+        codes.append(process.returncode)
+        if process.returncode == 4:
+            assert "the ONNX library crashes on this model" in err
+            return
+    assert codes == "one 4"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
