@@ -85,8 +85,7 @@ std::string issues_text(const Console& console, const Record& record) {
     if (!issue.fix.empty()) out += console.paint(Tone::faint, "   fix: " + issue.fix) + "\n";
   }
   for (const RemedyRow& remedy : record.remedies)
-    out += fmt::format("remedy {}{}: {}\n", console.paint(Tone::strong, remedy.name),
-                       remedy.target.empty() ? "" : " (" + remedy.target + ")", remedy.reason);
+    out += fmt::format("remedy {} ({}): {}\n", console.paint(Tone::strong, remedy.name), remedy.about(), remedy.reason);
   return out;
 }
 

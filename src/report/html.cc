@@ -244,7 +244,7 @@ Markup issue_log(const Record& record) {
 Markup remedies(const Record& record) {
   Markup rows;
   for (const RemedyRow& remedy : record.remedies)
-    rows += row({cell(code(remedy.name)), cell(remedy.target), cell(remedy.reason), cell(remedy.proof)});
+    rows += row({cell(code(remedy.name)), cell(remedy.about()), cell(remedy.reason), cell(remedy.proof)});
   return table({"Remedy", "Target", "Why it was applied", "Proof"}, rows);
 }
 

@@ -68,7 +68,7 @@ std::string issue_log(const Record& record) {
 
 std::string remedies(const Record& record) {
   std::vector<std::vector<std::string>> rows;
-  for (const RemedyRow& r : record.remedies) rows.push_back({r.name, r.target, r.reason, r.proof});
+  for (const RemedyRow& r : record.remedies) rows.push_back({r.name, r.about(), r.reason, r.proof});
   return table({"Remedy", "Target", "Why it was applied", "Proof"}, rows);
 }
 

@@ -28,6 +28,7 @@ struct SizeRow {
 
 struct RemedyRow {
   std::string name, target, reason, proof;
+  std::string about() const { return target.empty() ? "the model" : target; }
 };
 
 struct Estimate {
