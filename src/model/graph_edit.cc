@@ -1,11 +1,9 @@
 // Changes of a graph, and the constants that changes make.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/files.h"
 #include "model/graph_impl.h"
-#include "model/stream.h"
 #include "model/tensors.h"
 #include "portwright/graph.h"
 
@@ -116,112 +114,6 @@ Model Impl::wrapped(onnx::ModelProto proto) const {
     impl.kept = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<Scratch>>>(impl.kept, scratch);
   }
   return Model::Impl::wrap(std::move(impl));
-}
-
-namespace {
-
-// How many elements the typed field has in which the standard keeps this type.
-std::size_t typed_count(const onnx::TensorProto& tensor, Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32:
-      return static_cast<std::size_t>(tensor.float_data_size());
-    case Dtype::f64:
-      return static_cast<std::size_t>(tensor.double_data_size());
-    case Dtype::c64:
-      return static_cast<std::size_t>(tensor.float_data_size()) / 2;
-    case Dtype::c128:
-      return static_cast<std::size_t>(tensor.double_data_size()) / 2;
-    case Dtype::i64:
-      return static_cast<std::size_t>(tensor.int64_data_size());
-    case Dtype::u64:
-    case Dtype::u32:
-      return static_cast<std::size_t>(tensor.uint64_data_size());
-    default:
-      return static_cast<std::size_t>(tensor.int32_data_size());
-  }
-}
-
-template <class Element, class Field>
-void copy_field(const Field& field, Tensor& out) {
-  auto to = out.as_mutable<Element>();
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<Element>(field.Get(static_cast<int>(i)));
-}
-
-template <class Field>
-void copy_pairs(const Field& field, Tensor& out) {
-  std::memcpy(out.mutable_bytes().data(), field.data(), out.bytes().size());
-}
-
-void copy_typed(const onnx::TensorProto& tensor, Tensor& out) {
-  switch (out.dtype()) {
-    case Dtype::f32:
-      return copy_field<float>(tensor.float_data(), out);
-    case Dtype::f64:
-      return copy_field<double>(tensor.double_data(), out);
-    case Dtype::i64:
-      return copy_field<std::int64_t>(tensor.int64_data(), out);
-    case Dtype::u64:
-      return copy_field<std::uint64_t>(tensor.uint64_data(), out);
-    case Dtype::u32:
-      return copy_field<std::uint32_t>(tensor.uint64_data(), out);
-    case Dtype::i32:
-      return copy_field<std::int32_t>(tensor.int32_data(), out);
-    case Dtype::f16:
-    case Dtype::bf16:
-    case Dtype::u16:
-    case Dtype::i16:
-      return copy_field<std::uint16_t>(tensor.int32_data(), out);
-    case Dtype::boolean:
-    case Dtype::i8:
-    case Dtype::u8:
-      return copy_field<std::uint8_t>(tensor.int32_data(), out);
-    case Dtype::c64:
-      return copy_pairs(tensor.float_data(), out);
-    case Dtype::c128:
-      return copy_pairs(tensor.double_data(), out);
-  }
-}
-
-Error unreadable(const onnx::TensorProto& tensor) {
-  return {Fault::gate,
-          "rewrite",
-          "unreadable_constant",
-          "the constant '" + tensor.name() + "' has a type or shape that cannot be read",
-          tensor.name(),
-          "",
-          ""};
-}
-
-}  // namespace
-
-// Nothing is allocated before the bytes are known to be there: a shape alone may say anything.
-Result<Tensor> Impl::read(const onnx::TensorProto& tensor) const {
-  const auto dtype = dtype_of(tensor.data_type());
-  const Shape shape(tensor.dims().begin(), tensor.dims().end());
-  const auto bytes = raw_bytes(tensor.data_type(), tensor.dims());
-  const auto count = element_count(shape);
-  if (!dtype || !bytes || !count) return fail(unreadable(tensor));
-  if (is_external(tensor)) {
-    Tensor out = Tensor::zeros(*dtype, shape);
-    PW_TRY(range, range_of(wrapped({}).impl(), tensor));
-    std::size_t done = 0;
-    PW_CHECK(read_chunks(range, [&](std::span<const std::byte> chunk) -> Status {
-      std::copy(chunk.begin(), chunk.end(), out.mutable_bytes().begin() + static_cast<std::ptrdiff_t>(done));
-      done += chunk.size();
-      return {};
-    }));
-    return out;
-  }
-  const bool raw = tensor.has_raw_data();
-  if (raw ? tensor.raw_data().size() != *bytes : typed_count(tensor, *dtype) != *count) return fail(unreadable(tensor));
-  Tensor out = Tensor::uninitialised(*dtype, shape);
-  if (raw) {
-    const auto* data = reinterpret_cast<const std::byte*>(tensor.raw_data().data());
-    std::copy_n(data, out.bytes().size(), out.mutable_bytes().begin());
-  } else {
-    copy_typed(tensor, out);
-  }
-  return out;
 }
 
 // --- changes
