@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/library_at_work.h"
+#include "model/guarded_schemas.h"
 #include "model/origin.h"
 
 namespace portwright {
@@ -108,7 +109,7 @@ bool run_inference(onnx::ModelProto& model, bool check_types, std::vector<NodePr
   try {
     const onnx::ShapeInferenceOptions options(check_types, 1, true);
     onnx::shape_inference::DataValueMap values;
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options, &values);
+    onnx::shape_inference::InferShapes(model, &guarded_schemas(), options, &values);
     return true;
   } catch (const std::exception& problem) {
     for (auto& each : problems_of(problem.what()))
@@ -132,7 +133,7 @@ std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelP
   const LibraryAtWork working(kOnnxLibrary);
   try {
     const onnx::ShapeInferenceOptions lenient(false, 0, true);
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), lenient, &values);
+    onnx::shape_inference::InferShapes(model, &guarded_schemas(), lenient, &values);
   } catch (const std::exception&) {
     values.clear();  // what was inferred before it stays
   }

@@ -5,7 +5,6 @@
 #include <charconv>
 
 #include "base/files.h"
-#include "model/hazards.h"
 #include "model/impl.h"
 #include "model/tensors.h"
 #include "model/wire.h"
@@ -295,10 +294,6 @@ Result<Model> Model::load(const fs::path& file) {
   impl.file = real;
   impl.folder = real.parent_path();
   PW_CHECK(check_external_data(impl));
-  if (auto sound = check_hazards(impl.proto); !sound) {
-    sound.error().message = file.string() + ": " + sound.error().message;
-    return fail(std::move(sound.error()));
-  }
   return Impl::wrap(std::move(impl));
 }
 
@@ -311,7 +306,6 @@ Result<Model> Model::from_structure(const std::string& structure, const fs::path
   if (!impl.proto.ParseFromString(structure) || !impl.proto.has_graph())
     return fail(load_error("not_onnx", "a structure in " + impl.folder.string() + " does not parse", impl.folder, ""));
   PW_CHECK(check_external_data(impl));
-  PW_CHECK(check_hazards(impl.proto));
   return Impl::wrap(std::move(impl));
 }
 

@@ -158,6 +158,62 @@ TEST_F(CheckTest, MessagesCarryThePythonLine) {
   EXPECT_NE(finding.message.find("[net.py:31 in forward: return a @ b]"), std::string::npos) << finding.message;
 }
 
+// The ONNX library's shape inference does not come to an end on such equations.
+TEST_F(CheckTest, EinsumEquations) {
+  const auto findings_of = [&](const std::string& equation, bool in_function) {
+    Builder builder;
+    builder.input("x", {2, 3}).output("y", {2});
+    auto& local = *builder.model.add_opset_import();
+    local.set_domain("local");
+    local.set_version(1);
+    auto& function = *builder.model.add_functions();
+    function.set_domain("local");
+    function.set_name("f");
+    function.add_input("a");
+    function.add_output("b");
+    function.add_attribute("rule");
+    function.add_opset_import()->set_version(18);
+    auto& handed = *Builder::add_node(builder.graph(), "Einsum", {"a"}, {"b"}, "inner").add_attribute();
+    handed.set_name("equation");
+    handed.set_type(onnx::AttributeProto::STRING);
+    handed.set_ref_attr_name("rule");
+    function.add_node()->Swap(builder.graph().mutable_node(0));
+    builder.graph().clear_node();
+    auto& node = builder.node(in_function ? "f" : "Einsum", {"x"}, {"y"}, "sum");
+    if (in_function) node.set_domain("local");
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(in_function ? "rule" : "equation");
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(equation);
+    return codes(load(builder.model).check(), Severity::error);
+  };
+  for (const bool in_function : {false, true}) {
+    for (const char* sound : {"ij->i", " i j -> i"}) EXPECT_EQ(findings_of(sound, in_function), Codes()) << sound;
+    for (const char* endless : {"i1j->i", "i.j->i", "...i...->i", "ij;->i"})
+      EXPECT_FALSE(findings_of(endless, in_function).empty()) << endless;
+  }
+}
+
+TEST_F(CheckTest, AxesBeyondAnyRank) {
+  Builder builder;
+  builder.input("x", {2, 3}).output("y", {2, 3}).output("m", {2, 1}).weights("w", {3});
+  set_attribute(builder.node("LayerNormalization", {"x", "w", ""}, {"y", "m"}, "norm"), "axis",
+                std::numeric_limits<std::int64_t>::max());
+  EXPECT_FALSE(codes(load(builder.model).check(), Severity::error).empty());
+}
+
+// An operator of nobody's knowledge in front of one whose inference takes a type for granted.
+TEST_F(CheckTest, UnknownTypes) {
+  Builder builder;
+  builder.input("x", {2, 2}).output("y", {2, 2});
+  builder.node("Strange", {"x"}, {"s"}, "strange").set_domain("com.example");
+  auto& domain = *builder.model.add_opset_import();
+  domain.set_domain("com.example");
+  domain.set_version(1);
+  set_attribute(builder.node("EyeLike", {"s"}, {"y"}, "eye"), "dtype", TensorProto::FLOAT);
+  EXPECT_EQ(codes(load(builder.model).check(), Severity::error), Codes());
+}
+
 TEST_F(CheckTest, Lints) {
   auto builder = two_layers();
   builder.weights("spare", {4});

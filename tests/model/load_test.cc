@@ -241,34 +241,6 @@ TEST_F(LoadTest, RefusesHugeLengthsDeepNestingAndFloods) {
   EXPECT_EQ(load_code(path("m.onnx")), "structure_too_large");
 }
 
-// The ONNX library's shape inference does not come to an end on these.
-TEST_F(LoadTest, RefusesEinsumEquationsThatHangInference) {
-  const auto code_of = [&](const std::string& equation, bool in_function) {
-    Builder builder;
-    builder.input("x", {2, 3}).output("y", {2});
-    auto& function = *builder.model.add_functions();
-    function.set_domain("local");
-    function.set_name("f");
-    auto& hidden = *function.add_node();
-    hidden.set_op_type("Einsum");
-    auto& handed = *hidden.add_attribute();
-    handed.set_name("equation");
-    handed.set_type(onnx::AttributeProto::STRING);
-    handed.set_ref_attr_name("rule");
-    auto& attribute = *builder.node(in_function ? "f" : "Einsum", {"x"}, {"y"}, "sum").add_attribute();
-    attribute.set_name(in_function ? "rule" : "equation");
-    attribute.set_type(onnx::AttributeProto::STRING);
-    attribute.set_s(equation);
-    return load_code(write(builder.model));
-  };
-  for (const bool in_function : {false, true}) {
-    for (const char* sound : {"ij->i", " i j -> i", "...j->...", "i...", "ij,jk", ""})
-      EXPECT_EQ(code_of(sound, in_function), "") << sound;
-    for (const char* endless : {"i1j->i", "i.j->i", "...i...->i", "i\xffj", "ij;jk->ik"})
-      EXPECT_EQ(code_of(endless, in_function), "bad_attribute") << endless;
-  }
-}
-
 // Loads whatever the file holds now and uses it; only crashes and sanitizer reports matter.
 void try_everything(const fs::path& file, bool saving) {
   const auto model = Model::load(file);
