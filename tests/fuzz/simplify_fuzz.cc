@@ -1,5 +1,6 @@
 // Any model that loads can be simplified, and what comes out loads too and keeps its inputs and outputs.
 #include "input.h"
+#include "portwright/follow_sizes.h"
 #include "portwright/simplify.h"
 
 namespace {
@@ -17,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace portwright;
   const auto model = Model::load(fuzz::file_with(data, size));
   if (!model) return 0;
+  (void)follow_sizes(*model, {{"n", 2}});
   const auto done = simplify(*model, {});
   if (!done) return 0;
   const auto structure = done->model.structure();
