@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import evaluate, linear_model
+from graphs import FLOAT, graph
 from onnx import TensorProto, helper
 
 ENGINES = ["onnxruntime:fp32", "openvino:fp32"]
@@ -50,6 +51,17 @@ def test_names_survive_what_an_engine_optimises_away(portwright, tmp_path, targe
         np.testing.assert_array_equal(out["c"], np.maximum(x, 0))
         np.testing.assert_array_equal(out["a"], x)
         np.testing.assert_array_equal(out["b"], x)
+
+
+def test_an_input_that_is_the_output_keeps_its_name(portwright, tmp_path):
+    """OpenVINO drops the Sum, and with it one of the two names of the tensor."""
+    model = graph([helper.make_node("Sum", ["x"], ["y"])], [("x", FLOAT, [3])], [("y", FLOAT, [3])])
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.array([1, 2, 3], np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    for target in ("openvino:fp32", "onnxruntime:fp32"):
+        portwright("run", "m.onnx", "--target", target, "--inputs", "in.npz", "-o", "out.npz").passes()
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], x)
 
 
 def test_an_engine_of_another_version_says_what_differs(portwright, model, inputs, tmp_path):

@@ -149,7 +149,10 @@ std::string name_of(const ov::Output<const ov::Node>& port, std::size_t place, c
   const auto& known = port.get_names();
   if (place < names.size() && known.contains(names[place])) return names[place];
   const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) { return known.contains(name); });
-  return found == names.end() ? port.get_any_name() : *found;
+  if (found != names.end()) return *found;
+  // A tensor that is both keeps the output's name alone; the input is still called as the model calls it.
+  const std::string& node = port.get_node()->get_friendly_name();
+  return std::find(names.begin(), names.end(), node) == names.end() ? port.get_any_name() : node;
 }
 
 ValueInfo value_info(const ov::Output<const ov::Node>& port, std::size_t place, const std::vector<std::string>& names) {
