@@ -6,11 +6,11 @@
 #include <cctype>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace portwright {
@@ -87,8 +87,15 @@ class GuardedSchemas final : public onnx::ISchemaRegistry {
            attributes.contains("axes");
   }
 
+  static std::unique_ptr<onnx::OpSchema> copy_with_guard(const onnx::OpSchema& schema) {
+    auto copy = std::make_unique<onnx::OpSchema>(schema);
+    copy->TypeAndShapeInferenceFunction([op = schema.Name(), inference = schema.GetTypeAndShapeInferenceFunction()](
+                                            onnx::InferenceContext& context) { guarded(op, inference, context); });
+    return copy;
+  }
+
   mutable std::mutex mutex_;
-  mutable std::map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> copies_;
+  mutable std::unordered_map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> copies_;  // null: needs none
 };
 
 }  // namespace
