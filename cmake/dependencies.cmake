@@ -30,4 +30,3 @@ set_target_properties(onnxruntime::onnxruntime PROPERTIES
 
 set(OpenVINO_DIR ${PORTWRIGHT_OPENVINO_DIR}/cmake)
 find_package(OpenVINO REQUIRED COMPONENTS Runtime)
-find_library(MIMALLOC mimalloc REQUIRED)
