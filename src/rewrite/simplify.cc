@@ -51,11 +51,11 @@ Result<Simplification> rewritten(const Model& model, const SimplifyOptions& opti
 // when nothing speaks against it and nobody asked for a proof.
 class Judge {
  public:
-  Judge(const Model& model, const SimplifyOptions& options)
-      : model_(model), options_(options), problems_(model.shape_problems().size()) {}
+  Judge(const Model& model, const SimplifyOptions& options) : model_(model), options_(options) {}
 
   Result<std::optional<Proof>> operator()(const Model& result) const {
-    if (const auto problems = result.shape_problems(); problems.size() > problems_)
+    const auto problems = result.shape_problems();
+    if (!problems.empty() && problems.size() > model_.shape_problems().size())
       return Proof{Verdict::invalid_model, 0, 0, problems.front()};
     if (!options_.prove) return std::optional<Proof>();
     if (options_.progress) options_.progress("proving");
@@ -65,7 +65,6 @@ class Judge {
  private:
   const Model& model_;
   const SimplifyOptions& options_;
-  std::size_t problems_;  // of the original
 };
 
 bool holds(const std::optional<Proof>& proof) { return !proof || proof->verdict == Verdict::passed; }
