@@ -17,15 +17,22 @@ namespace {
 std::array<char, 512> hint_text{};
 volatile sig_atomic_t hint_size = 0;
 
-void put(const char* text, std::size_t size) {
-  if (::write(STDERR_FILENO, text, size) < 0) return;
+void put(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void clear_status_line() {
+  if (::isatty(STDERR_FILENO) != 0) put(STDERR_FILENO, "\r\033[K");
 }
 
 void interrupted(int signal) {
-  constexpr std::string_view kLine = "portwright: interrupted\n";
-  if (::isatty(STDERR_FILENO) != 0) put("\r\033[K", 4);
-  put(kLine.data(), kLine.size());
-  put(hint_text.data(), static_cast<std::size_t>(hint_size));
+  clear_status_line();
+  put(STDERR_FILENO, "portwright: interrupted\n");
+  put(STDERR_FILENO, {hint_text.data(), static_cast<std::size_t>(hint_size)});
   ::_exit(128 + signal);
 }
 
@@ -35,20 +42,12 @@ struct CrashReports {
 };
 CrashReports crash_reports;
 
-void put_all(int fd, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n <= 0) return;
-    done += static_cast<std::size_t>(n);
-  }
-}
-
 void crashed(int) {
   const bool by_model = LibraryAtWork::name() != nullptr;
   const ErrorReport& report = by_model ? crash_reports.of_model : crash_reports.of_portwright;
-  if (::isatty(STDERR_FILENO) != 0) put("\r\033[K", 4);
-  put_all(STDERR_FILENO, report.text);
-  put_all(STDOUT_FILENO, report.document);
+  clear_status_line();
+  put(STDERR_FILENO, report.text);
+  put(STDOUT_FILENO, report.document);
   ::_exit(static_cast<int>(by_model ? ExitCode::input : ExitCode::defect));
 }
 

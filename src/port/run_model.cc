@@ -42,12 +42,12 @@ std::string failing_sizes(const Validation& validation) {
 }
 
 // The issues of the step are what a remedy has put right.
-void fixed(StepResult& step, const std::string& how, const std::string& remedy, const std::string& reason) {
+void fixed(StepResult& step, const std::string& how, const std::string& name, const std::string& reason) {
   for (Issue& issue : step.issues) {
     issue.fix = issue.status == "fixed" ? issue.fix + "; " + how : how;
     issue.status = "fixed";
   }
-  step.remedies.push_back(Json{{"name", remedy}, {"reason", reason}, {"proof", "step validate passes at every size"}});
+  step.remedies.push_back(remedy(name, reason, "step validate passes at every size"));
 }
 
 }  // namespace

@@ -204,8 +204,7 @@ Result<StepResult> Run::export_body() {
     if (second) {
       issue.status = "fixed";
       issue.fix = "exported with the " + other + " exporter instead";
-      step.remedies.push_back(
-          Json{{"name", "other-exporter"}, {"reason", exported.error().message}, {"proof", "step validate"}});
+      step.remedies.push_back(remedy("other-exporter", exported.error().message, "step validate"));
     } else {
       step.verdict = Verdict::unsupported;
       step.result["error"] = to_json(exported.error());

@@ -66,10 +66,6 @@ bool engine_refused(const Error& error) {
   return error.fault == Fault::gate && error.code != "timed_out" && error.code != "out_of_memory";
 }
 
-Json remedy(const std::string& name, const std::string& reason, const std::string& proof) {
-  return Json{{"name", name}, {"reason", reason}, {"proof", proof}};
-}
-
 Json configuration_key(const Target& target, int threads) {
   std::string version;
   if (auto engine = find_engine(target.engine)) version = (*engine)->available().value_or("absent");

@@ -46,6 +46,10 @@ StepResult failed(const Error& error, const std::string& name) {
 
 }  // namespace
 
+Json remedy(const std::string& name, const std::string& reason, const std::string& proof) {
+  return Json{{"name", name}, {"reason", reason}, {"proof", proof}};
+}
+
 Verdict StepRecord::verdict() const {
   return verdict_from(json.at("status").get<std::string>()).value_or(Verdict::not_run);
 }

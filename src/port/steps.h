@@ -20,8 +20,9 @@ struct StepResult {
   std::vector<std::filesystem::path> made;  // inside the run folder
   std::vector<std::filesystem::path> read;  // outside of it, for example the user's Python files
   std::vector<Issue> issues;
-  Json remedies = Json::array();  // {name, reason, proof}
+  Json remedies = Json::array();  // of remedy()
 };
+Json remedy(const std::string& name, const std::string& reason, const std::string& proof);
 
 // A step that has ended, in this run or in an earlier one.
 struct StepRecord {

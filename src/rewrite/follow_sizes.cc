@@ -17,16 +17,13 @@ struct Frozen {
   std::int64_t size = 0;
 };
 
-bool follows(const std::optional<std::vector<Dimension>>& shape, std::size_t axis, const std::string& symbol) {
-  return shape && axis < shape->size() && (*shape)[axis].symbol == symbol;
-}
-
-// 0 where the input has the symbol at the same place.
-std::optional<Numbers> copied(const Graph& graph, NodeId node, Numbers target, const Frozen& frozen) {
-  const auto shape = graph.shape(graph.input(node, 0));
-  for (std::size_t axis = 0; axis < target.size(); ++axis)
-    if (target[axis] == frozen.size && follows(shape, axis, frozen.symbol)) {
-      target[axis] = 0;
+// The target with `kept`, which lets the operator keep what is there, where the input has the symbol itself. The first
+// axis of the input meets number `ahead` of the target.
+std::optional<Numbers> in_place(const std::vector<Dimension>& shape, std::size_t ahead, Numbers target,
+                                const Frozen& frozen, std::int64_t kept) {
+  for (std::size_t axis = 0; axis < shape.size() && ahead + axis < target.size(); ++axis)
+    if (target[ahead + axis] == frozen.size && shape[axis].symbol == frozen.symbol) {
+      target[ahead + axis] = kept;
       return target;
     }
   return std::nullopt;
@@ -45,26 +42,18 @@ std::optional<Numbers> computed(Numbers target, const Frozen& frozen) {
   return target;
 }
 
-// 1 where the input has the symbol itself: Expand keeps what is there.
-std::optional<Numbers> expand_following(const Graph& graph, NodeId node, Numbers target, const Frozen& frozen) {
-  const auto shape = graph.shape(graph.input(node, 0));
-  if (!shape || shape->size() > target.size()) return std::nullopt;
-  const std::size_t ahead = target.size() - shape->size();
-  for (std::size_t axis = 0; axis < shape->size(); ++axis)
-    if (target[ahead + axis] == frozen.size && follows(shape, axis, frozen.symbol)) {
-      target[ahead + axis] = 1;
-      return target;
-    }
-  return std::nullopt;
-}
-
 // A number at the place of a symbol of its size is taken for frozen wherever it stands: beside a -1, which takes up
 // every change, nothing tells that it is. Elsewhere only the nodes that are to `blame` are touched.
 std::optional<Numbers> following(const Graph& graph, NodeId node, bool blame, const Numbers& target,
                                  const Frozen& frozen) {
-  if (graph.is(node, "Expand")) return expand_following(graph, node, target, frozen);
+  const auto shape = graph.shape(graph.input(node, 0));
+  if (graph.is(node, "Expand")) {
+    if (!shape || shape->size() > target.size()) return std::nullopt;
+    return in_place(*shape, target.size() - shape->size(), target, frozen, 1);
+  }
   if (!graph.is(node, "Reshape") || graph.opset() < 5 || graph.integer(node, "allowzero", 0) != 0) return std::nullopt;
-  if (auto same_place = copied(graph, node, target, frozen)) return same_place;
+  if (shape)
+    if (auto followed = in_place(*shape, 0, target, frozen, 0)) return followed;
   return blame ? computed(target, frozen) : std::nullopt;
 }
 

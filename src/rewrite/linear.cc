@@ -121,48 +121,53 @@ Result<std::optional<std::vector<double>>> per_channel(const Graph& graph, Value
   return Answer(std::move(read));
 }
 
-Result<bool> absorb_add(Graph& graph, NodeId add) {
-  for (const std::size_t slot : {0U, 1U}) {
-    const ValueId value = graph.input(add, slot), constant = graph.input(add, 1 - slot);
-    if (constant == ValueId::none || value == ValueId::none) return false;
+// A convolution, the bias it has, and one number a channel that the node behind it adds, multiplies or divides by.
+struct Operands {
+  Convolution conv;
+  ValueId value = ValueId::none;  // of the convolution
+  std::vector<double> bias, numbers;
+};
+
+// The convolution may be any of the first `slots` inputs; nullopt when there is none beside such a constant.
+Result<std::optional<Operands>> operands_of(const Graph& graph, NodeId node, std::size_t slots) {
+  using Answer = std::optional<Operands>;
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    const ValueId value = graph.input(node, slot), constant = graph.input(node, 1 - slot);
+    if (constant == ValueId::none || value == ValueId::none) return Answer();
     const auto conv = convolution_before(graph, value);
     if (!conv) continue;
-    PW_TRY(added, per_channel(graph, constant, value, conv->channels));
-    if (!added) continue;
+    PW_TRY(numbers, per_channel(graph, constant, value, conv->channels));
+    if (!numbers) continue;
     PW_TRY(bias, bias_of(graph, *conv));
-    if (bias.size() != added->size()) continue;
-    std::transform(bias.begin(), bias.end(), added->begin(), bias.begin(), std::plus<>());
-    set_bias(graph, *conv, bias);
-    return bypass(graph, add, value);
+    if (bias.size() == numbers->size()) return Answer({*conv, value, std::move(bias), std::move(*numbers)});
   }
-  return false;
+  return Answer();
+}
+
+Result<bool> absorb_add(Graph& graph, NodeId add) {
+  PW_TRY(found, operands_of(graph, add, 2));
+  if (!found) return false;
+  auto& bias = found->bias;
+  std::transform(bias.begin(), bias.end(), found->numbers.begin(), bias.begin(), std::plus<>());
+  set_bias(graph, found->conv, bias);
+  return bypass(graph, add, found->value);
 }
 
 // y = conv * factor, per channel: into the weights, and into the bias where there is one.
 Result<bool> absorb_factor(Graph& graph, NodeId node) {
   const bool divides = graph.is(node, "Div");
-  for (const std::size_t slot : {0U, 1U}) {
-    if (divides && slot == 1) break;
-    const ValueId value = graph.input(node, slot), constant = graph.input(node, 1 - slot);
-    if (constant == ValueId::none || value == ValueId::none) return false;
-    const auto conv = convolution_before(graph, value);
-    if (!conv) continue;
-    PW_TRY(factors, per_channel(graph, constant, value, conv->channels));
-    if (!factors) continue;
-    PW_TRY(bias, bias_of(graph, *conv));
-    if (bias.size() != factors->size()) continue;
-    for (std::size_t c = 0; c < bias.size(); ++c) {
-      double& factor = (*factors)[c];
-      if (divides) factor = 1 / factor;
-      bias[c] *= factor;
-      if (!std::isfinite(factor) || !std::isfinite(static_cast<float>(bias[c]))) return false;
-    }
-    PW_TRY(scaled, scale_weights(graph, *conv, *factors));
-    if (!scaled) return false;
-    if (graph.input(conv->node, 2) != ValueId::none) set_bias(graph, *conv, bias);
-    return bypass(graph, node, value);
+  PW_TRY(found, operands_of(graph, node, divides ? 1 : 2));
+  if (!found) return false;
+  auto& [conv, value, bias, factors] = *found;
+  for (std::size_t c = 0; c < bias.size(); ++c) {
+    if (divides) factors[c] = 1 / factors[c];
+    bias[c] *= factors[c];
+    if (!std::isfinite(factors[c]) || !std::isfinite(static_cast<float>(bias[c]))) return false;
   }
-  return false;
+  PW_TRY(scaled, scale_weights(graph, conv, factors));
+  if (!scaled) return false;
+  if (graph.input(conv.node, 2) != ValueId::none) set_bias(graph, conv, bias);
+  return bypass(graph, node, value);
 }
 
 bool is_matrix(const Graph& graph, ValueId value) {
