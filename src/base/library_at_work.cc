@@ -1,18 +1,16 @@
 #include "base/library_at_work.h"
 
-#include <atomic>
-
 namespace portwright {
 namespace {
 
-// What a signal handler may look at is static memory.
-std::atomic<const char*> at_work{nullptr};
+// What a signal handler may look at; it runs on the thread that crashed.
+constinit thread_local const char* volatile at_work = nullptr;
 
 }  // namespace
 
-LibraryAtWork::LibraryAtWork(const char* name) : before_(at_work.exchange(name)) {}
-LibraryAtWork::~LibraryAtWork() { at_work.store(before_); }
+LibraryAtWork::LibraryAtWork(const char* name) : before_(at_work) { at_work = name; }
+LibraryAtWork::~LibraryAtWork() { at_work = before_; }
 
-const char* LibraryAtWork::name() { return at_work.load(); }
+const char* LibraryAtWork::name() { return at_work; }
 
 }  // namespace portwright

@@ -3,15 +3,15 @@
 
 namespace portwright {
 
-// While one of these lives, a crash is laid to the library's account: the model is broken or hostile, and the library
-// does not notice. `name` must live for ever.
+// While one of these lives, a crash of its thread is laid to the library's account: the model is broken or hostile, and
+// the library does not notice. `name` must live for ever.
 class LibraryAtWork {
  public:
   explicit LibraryAtWork(const char* name);
   ~LibraryAtWork();
   LibraryAtWork(const LibraryAtWork&) = delete;
   LibraryAtWork& operator=(const LibraryAtWork&) = delete;
-  // nullptr when none is. May be asked in a signal handler.
+  // On this thread; nullptr when none is. May be asked in a signal handler.
   static const char* name();
 
  private:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import jsonschema
 import numpy as np
@@ -45,6 +46,13 @@ class Outcome:
     def passes(self) -> "Outcome":
         assert self.code == 0, self
         return self
+
+
+def wait_for(file: pathlib.Path, process: subprocess.Popen):
+    """Until a running program has made a file, however slow the machine is."""
+    while not file.exists():
+        assert process.poll() is None, f"ended with {process.returncode} before {file.name} was there"
+        time.sleep(0.02)
 
 
 @pytest.fixture
