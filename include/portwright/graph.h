@@ -80,6 +80,8 @@ class Graph {
   // Operator, domain, attributes and the number of outputs as bytes: equal for nodes that compute the same from the
   // same inputs.
   std::string signature(NodeId node) const;
+  // Of what the signature tells, without making it.
+  std::size_t signature_hash(NodeId node) const;
 
   // --- values; what is left out (none) has no name, no type and no readers
   const std::string& name(ValueId value) const;

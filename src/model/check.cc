@@ -55,8 +55,9 @@ Finding checker_finding(std::string_view text) {
 
 // ONNX's own checker stops at the first error.
 std::vector<Finding> run_checker(const onnx::ModelProto& proto) {
-  onnx::ModelProto copy = proto;
-  for_each_tensor(copy, [](onnx::TensorProto& tensor) {
+  WorkingCopy copy;
+  copy.model() = proto;
+  for_each_tensor(copy.model(), [](onnx::TensorProto& tensor) {
     // load() has checked where the data lies. A location that begins with '#' means memory to the checker: it then does
     // not look for a file in the working directory.
     if (is_external(tensor)) place(tensor, {"#", 0, 0});
@@ -64,7 +65,7 @@ std::vector<Finding> run_checker(const onnx::ModelProto& proto) {
   });
   const LibraryAtWork working(kOnnxLibrary);
   try {
-    onnx::checker::check_model(copy, false, false, false);
+    onnx::checker::check_model(copy.model(), false, false, false);
     return {};
   } catch (const std::exception& problem) {
     return {checker_finding(problem.what())};

@@ -30,31 +30,19 @@ onnx::ModelProto without_graph(const onnx::ModelProto& from) {
   return out;
 }
 
-onnx::GraphProto without_contents(const onnx::GraphProto& from) {
-  onnx::GraphProto out;
-  if (from.has_name()) out.set_name(from.name());
-  if (from.has_doc_string()) out.set_doc_string(from.doc_string());
-  *out.mutable_sparse_initializer() = from.sparse_initializer();
-  *out.mutable_value_info() = from.value_info();
-  *out.mutable_quantization_annotation() = from.quantization_annotation();
-  *out.mutable_metadata_props() = from.metadata_props();
-  out.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
-  return out;
+// All fields of a graph but its contents and its declared types.
+void copy_shell(const onnx::GraphProto& from, Form form, onnx::GraphProto& to) {
+  if (from.has_name()) to.set_name(from.name());
+  *to.mutable_sparse_initializer() = from.sparse_initializer();
+  if (form == Form::bare) return;
+  if (from.has_doc_string()) to.set_doc_string(from.doc_string());
+  *to.mutable_quantization_annotation() = from.quantization_annotation();
+  *to.mutable_metadata_props() = from.metadata_props();
+  to.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
 }
 
-onnx::NodeProto without_remarks(const onnx::NodeProto& from) {
-  onnx::NodeProto out;
-  if (from.has_name()) out.set_name(from.name());
-  if (from.has_op_type()) out.set_op_type(from.op_type());
-  if (from.has_domain()) out.set_domain(from.domain());
-  if (from.has_overload()) out.set_overload(from.overload());
-  *out.mutable_attribute() = from.attribute();
-  *out.mutable_device_configurations() = from.device_configurations();
-  out.mutable_unknown_fields()->MergeFrom(from.unknown_fields());
-  return out;
-}
-
-// Takes a GraphProto apart. Definitions of a block come first, so that uses find them whatever the order of nodes.
+// Takes a GraphProto, which lives as long as the Graph, apart. Definitions of a block come first, so that uses find
+// them whatever the order of nodes.
 class Builder {
  public:
   explicit Builder(Impl& impl) : impl_(impl) {}
@@ -63,18 +51,18 @@ class Builder {
     const auto id = static_cast<BlockId>(impl_.blocks.size());
     impl_.blocks.emplace_back();
     impl_.block(id).owner = owner;
+    impl_.block(id).shell = &graph;
     scopes_.emplace_back();
     define_constants(graph, id);
     define_nodes(graph, id);
     for (std::uint32_t slot = 0; const auto& output : graph.output()) {
-      const ValueId value = output.name().empty() ? impl_.new_value("", id) : resolve(output.name());
+      const ValueId value = output.name().empty() ? impl_.new_value(output.name(), id) : resolve(output.name());
       impl_.block(id).outputs.push_back(value);
       impl_.block(id).output_places.push_back(0);
       impl_.block(id).output_infos.push_back(output);
       impl_.add_use(value, {NodeId::none, id, slot++});
     }
     scopes_.pop_back();
-    impl_.block(id).shell = without_contents(graph);
     return id;
   }
 
@@ -98,14 +86,14 @@ class Builder {
     for (const auto& input : graph.input()) {
       const ValueId value = define(input.name(), id);
       impl_.value(value).input = true;
-      if (input.has_type()) impl_.value(value).type = std::make_unique<onnx::TypeProto>(input.type());
+      if (input.has_type()) impl_.value(value).type = &input.type();
       impl_.block(id).inputs.push_back(value);
       impl_.block(id).input_infos.push_back(input);
     }
     for (const auto& tensor : graph.initializer()) {
       const auto known = scopes_.back().find(tensor.name());
       const ValueId value = known == scopes_.back().end() ? define(tensor.name(), id) : known->second;
-      impl_.value(value).constant = std::make_unique<onnx::TensorProto>(tensor);
+      impl_.value(value).constant = {std::shared_ptr<const onnx::TensorProto>(), &tensor};
       impl_.block(id).initializers.push_back(value);
     }
   }
@@ -115,8 +103,8 @@ class Builder {
     impl_.nodes.resize(first + static_cast<std::size_t>(graph.node_size()));
     for (std::size_t i = first; const auto& proto : graph.node()) {
       const auto node = static_cast<NodeId>(i++);
-      impl_.node(node).proto = without_remarks(proto);
-      impl_.node(node).remarks = &proto;
+      impl_.node(node).proto = impl_.node(node).remarks = &proto;
+      impl_.take_operator(node);
       impl_.link_before(node, id, NodeId::none);
       for (const auto& name : proto.output()) {
         const ValueId value = name.empty() ? ValueId::none : define(name, id);
@@ -135,10 +123,6 @@ class Builder {
       if (value != ValueId::none) impl_.add_use(value, {id, BlockId::none, slot});
       ++slot;
     }
-    for (auto& attribute : *impl_.node(id).proto.mutable_attribute()) {
-      if (attribute.has_g()) attribute.mutable_g()->Clear();
-      for (auto& graph : *attribute.mutable_graphs()) graph.Clear();
-    }
     for (const auto& attribute : proto.attribute()) {
       if (attribute.has_g()) add_body(id, attribute.g());
       for (const auto& graph : attribute.graphs()) add_body(id, graph);
@@ -151,7 +135,7 @@ class Builder {
   }
 
   Impl& impl_;
-  std::vector<std::unordered_map<std::string, ValueId>> scopes_;
+  std::vector<std::unordered_map<std::string_view, ValueId>> scopes_;
 };
 
 }  // namespace
@@ -167,63 +151,57 @@ Graph::~Graph() = default;
 
 // --- back to protobuf
 
-onnx::NodeProto Impl::node_proto(NodeId id, Remarks remarks) const {
+void Impl::write(NodeId id, Form form, onnx::NodeProto& out) const {
   const Node& from = node(id);
-  onnx::NodeProto out = from.proto;
-  if (remarks == Remarks::kept && from.remarks != nullptr) {
+  copy_operator(*from.proto, out);
+  if (form == Form::whole && from.remarks != nullptr) {
     if (from.remarks->has_doc_string()) out.set_doc_string(from.remarks->doc_string());
     *out.mutable_metadata_props() = from.remarks->metadata_props();
   }
-  const auto name_of = [&](ValueId v) { return v == ValueId::none ? std::string() : value(v).name; };
-  for (const ValueId input : from.inputs) out.add_input(name_of(input));
-  for (const ValueId output : from.outputs) out.add_output(name_of(output));
+  for (const ValueId input : from.inputs)
+    *out.add_input() = input == ValueId::none ? std::string() : *value(input).name;
+  for (const ValueId output : from.outputs)
+    *out.add_output() = output == ValueId::none ? std::string() : *value(output).name;
   auto body = from.bodies.begin();
   for (auto& attribute : *out.mutable_attribute()) {
-    if (attribute.has_g()) *attribute.mutable_g() = graph_proto(*body++, remarks);
-    for (auto& graph : *attribute.mutable_graphs()) graph = graph_proto(*body++, remarks);
+    if (attribute.has_g()) write(*body++, form, *attribute.mutable_g());
+    for (auto& graph : *attribute.mutable_graphs()) write(*body++, form, graph);
   }
-  return out;
 }
 
-onnx::GraphProto Impl::graph_proto(BlockId id, Remarks remarks) const {
+void Impl::write(BlockId id, Form form, onnx::GraphProto& out) const {
   const Block& from = block(id);
-  onnx::GraphProto out = from.shell;
-  std::unordered_set<std::string_view> here;
-  for (NodeId n = from.first; n != NodeId::none; n = node(n).next) {
-    *out.add_node() = node_proto(n, remarks);
-    for (const ValueId output : node(n).outputs)
-      if (output != ValueId::none) here.insert(value(output).name);
-  }
+  copy_shell(*from.shell, form, out);
+  for (NodeId n = from.first; n != NodeId::none; n = node(n).next) write(n, form, *out.add_node());
   for (const ValueId constant : from.initializers) {
-    *out.add_initializer() = *value(constant).constant;
-    out.mutable_initializer(out.initializer_size() - 1)->set_name(value(constant).name);
-    here.insert(value(constant).name);
+    copy(*value(constant).constant, form, *out.add_initializer());
+    out.mutable_initializer(out.initializer_size() - 1)->set_name(*value(constant).name);
   }
   for (std::size_t i = 0; i < from.inputs.size(); ++i) *out.add_input() = from.input_infos[i];
   for (std::size_t i = 0; i < from.outputs.size(); ++i) {
     *out.add_output() = from.output_infos[i];
-    out.mutable_output(static_cast<int>(i))->set_name(value(from.outputs[i]).name);
+    out.mutable_output(static_cast<int>(i))->set_name(*value(from.outputs[i]).name);
   }
-  auto* infos = out.mutable_value_info();
-  infos->erase(
-      std::remove_if(infos->begin(), infos->end(), [&](const auto& info) { return !here.contains(info.name()); }),
-      infos->end());
-  return out;
+  const auto& declared = from.declared ? *from.declared : from.shell->value_info();
+  if (declared.empty()) return;
+  std::unordered_set<std::string_view> here;
+  for (const auto& each : out.node()) here.insert(each.output().begin(), each.output().end());
+  for (const auto& each : out.initializer()) here.insert(each.name());
+  for (const auto& info : declared)
+    if (here.contains(info.name())) *out.add_value_info() = info;
 }
 
-onnx::ModelProto Impl::model_proto(Remarks remarks) const {
-  onnx::ModelProto proto = shell;
-  *proto.mutable_graph() = graph_proto(BlockId::top, remarks);
-  return proto;
+Model Graph::model() const {
+  onnx::ModelProto proto = impl_->shell;
+  impl_->write(BlockId::top, Form::whole, *proto.mutable_graph());
+  return impl_->wrapped(std::move(proto));
 }
-
-Model Graph::model() const { return impl_->wrapped(impl_->model_proto(Impl::Remarks::kept)); }
 
 Model Graph::piece(std::span<const NodeId> nodes, std::span<const ValueId> inputs,
                    std::span<const ValueId> outputs) const {
   onnx::ModelProto proto = impl_->shell;
   auto& graph = *proto.mutable_graph();
-  graph.set_name(impl_->block(BlockId::top).shell.name());
+  graph.set_name(impl_->block(BlockId::top).shell->name());
   std::unordered_set<std::uint32_t> taken;
   const auto bring_constants = [&](std::span<const ValueId> values) {
     for (const ValueId value : values) {
@@ -242,13 +220,13 @@ Model Graph::piece(std::span<const NodeId> nodes, std::span<const ValueId> input
   };
   for (const ValueId input : inputs) taken.insert(static_cast<std::uint32_t>(input));
   for (const NodeId node : nodes) {
-    *graph.add_node() = impl_->node_proto(node);
+    impl_->write(node, Form::whole, *graph.add_node());
     bring(node);
   }
   bring_constants(outputs);
   const auto describe = [&](ValueId value, onnx::ValueInfoProto& info) {
     info.set_name(name(value));
-    if (const auto& type = impl_->value(value).type) *info.mutable_type() = *type;
+    if (const auto* type = impl_->value(value).type) *info.mutable_type() = *type;
   };
   for (const ValueId input : inputs) describe(input, *graph.add_input());
   for (const ValueId output : outputs) describe(output, *graph.add_output());

@@ -19,19 +19,43 @@ struct Impl::Scratch {
 
 // --- links
 
-ValueId Impl::new_value(std::string name, BlockId block) {
+ValueId Impl::new_value(const std::string& stable_name, BlockId block) {
   const auto id = static_cast<ValueId>(values.size());
-  names.insert(name);
+  if (taken_names) taken_names->insert(stable_name);
   values.emplace_back();
-  values.back().name = std::move(name);
+  values.back().name = &stable_name;
   values.back().block = block;
   return id;
 }
 
-std::string Impl::fresh(std::string_view wanted) {
+const std::string& Impl::keep(std::string name) { return made_names.emplace_back(std::move(name)); }
+
+const std::string& Impl::fresh_name(std::string_view wanted) {
+  if (!taken_names) {
+    taken_names.emplace();
+    for (const Value& each : values) taken_names->insert(*each.name);
+  }
   std::string name(wanted);
-  for (int i = 2; names.contains(name); ++i) name = std::string(wanted) + "_" + std::to_string(i);
-  return name;
+  for (int i = 2; taken_names->contains(name); ++i) name = std::string(wanted) + "_" + std::to_string(i);
+  const std::string& kept = keep(std::move(name));
+  taken_names->insert(kept);
+  return kept;
+}
+
+void Impl::take_operator(NodeId id) {
+  Node& known = node(id);
+  known.op = interned(known.proto->op_type());
+  if (known.proto->domain() != "ai.onnx") known.domain = interned(known.proto->domain());
+}
+
+onnx::NodeProto& Impl::editable(NodeId id) {
+  Node& edited = node(id);
+  if (!edited.own) {
+    edited.own = std::make_unique<onnx::NodeProto>();
+    if (edited.proto != nullptr) copy_operator(*edited.proto, *edited.own);
+    edited.proto = edited.own.get();
+  }
+  return *edited.own;
 }
 
 std::uint32_t& Impl::place_of(const Use& use) {
@@ -174,9 +198,7 @@ void Graph::erase(NodeId node) {
   for (const ValueId output : outputs(node))
     if (output != ValueId::none) impl_->value(output).alive = false;
   impl_->unlink(node);
-  auto& gone = impl_->node(node);
-  gone.alive = false;
-  gone.proto.Clear();
+  impl_->node(node).alive = false;
 }
 
 std::size_t Graph::sweep() {
@@ -224,19 +246,20 @@ NodeId Graph::insert_before(NodeId place, NewNode made) {
   const auto id = static_cast<NodeId>(impl_->nodes.size());
   impl_->nodes.emplace_back();
   const BlockId home = block(place);
-  auto& proto = impl_->node(id).proto;
+  auto& proto = impl_->editable(id);
   proto.set_op_type(made.op);
   if (!made.domain.empty()) proto.set_domain(made.domain);
+  impl_->take_operator(id);
   if (made.like != NodeId::none) {
     impl_->node(id).remarks = impl_->node(made.like).remarks;
-    if (made.name.empty()) made.name = impl_->node(made.like).proto.name();
+    if (made.name.empty()) made.name = impl_->node(made.like).proto->name();
   }
   const std::string base = made.name.empty() ? made.op : made.name;
   proto.set_name(base);
   impl_->link_before(id, home, place);
   for (std::size_t slot = 0; slot < made.inputs.size(); ++slot) set_input(id, slot, made.inputs[slot]);
   for (std::size_t i = 0; i < made.outputs; ++i) {
-    const ValueId value = impl_->new_value(impl_->fresh(base + "_out"), home);
+    const ValueId value = impl_->new_value(impl_->fresh_name(base + "_out"), home);
     impl_->value(value).producer = id;
     impl_->node(id).outputs.push_back(value);
   }
@@ -244,8 +267,8 @@ NodeId Graph::insert_before(NodeId place, NewNode made) {
 }
 
 ValueId Graph::add_constant(std::string_view hint, const Tensor& tensor) {
-  const ValueId value = impl_->new_value(impl_->fresh(hint), BlockId::top);
-  impl_->value(value).constant = std::make_unique<onnx::TensorProto>(impl_->stored(name(value), tensor));
+  const ValueId value = impl_->new_value(impl_->fresh_name(hint), BlockId::top);
+  impl_->value(value).constant = std::make_shared<onnx::TensorProto>(impl_->stored(name(value), tensor));
   impl_->block(BlockId::top).initializers.push_back(value);
   return value;
 }
@@ -278,13 +301,12 @@ std::optional<onnx::TensorProto> value_of_constant(const onnx::NodeProto& node) 
 
 std::optional<ValueId> Graph::take_constant(NodeId node) {
   const ValueId old = output(node, 0);
-  auto tensor = value_of_constant(impl_->node(node).proto);
+  auto tensor = value_of_constant(*impl_->node(node).proto);
   if (!tensor || old == ValueId::none || is_output(old)) return std::nullopt;
-  const ValueId made = impl_->new_value(name(old), BlockId::top);
-  impl_->value(made).constant = std::make_unique<onnx::TensorProto>(std::move(*tensor));
   // A name inside a body may be taken outside of it.
-  if (block(node) != BlockId::top) impl_->value(made).name = impl_->fresh(name(old) + "_constant");
-  impl_->names.insert(name(made));
+  const bool inside = block(node) != BlockId::top;
+  const ValueId made = impl_->new_value(inside ? impl_->fresh_name(name(old) + "_constant") : name(old), BlockId::top);
+  impl_->value(made).constant = std::make_shared<onnx::TensorProto>(std::move(*tensor));
   impl_->block(BlockId::top).initializers.push_back(made);
   replace(old, made);
   erase(node);
@@ -294,7 +316,7 @@ std::optional<ValueId> Graph::take_constant(NodeId node) {
 bool Graph::inline_branch(NodeId node, bool then) {
   BlockId body = BlockId::none;
   auto bodies = impl_->node(node).bodies.begin();
-  for (const auto& attribute : impl_->node(node).proto.attribute())
+  for (const auto& attribute : impl_->node(node).proto->attribute())
     if (attribute.type() == onnx::AttributeProto::GRAPH) {
       if (attribute.name() == (then ? "then_branch" : "else_branch")) body = *bodies;
       ++bodies;
@@ -308,8 +330,7 @@ bool Graph::inline_branch(NodeId node, bool then) {
   const auto move_value = [&](ValueId value) {
     if (value == ValueId::none) return;
     impl_->value(value).block = home;
-    impl_->value(value).name = impl_->fresh(name(value));
-    impl_->names.insert(name(value));
+    impl_->value(value).name = &impl_->fresh_name(name(value));
   };
   for (const NodeId inner : nodes(body)) {
     impl_->unlink(inner);

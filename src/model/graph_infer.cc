@@ -23,8 +23,8 @@ void take_types(Graph::Impl& impl, BlockId id, const onnx::GraphProto& graph) {
   for (const auto& proto : graph.node()) {
     for (const ValueId output : impl.node(node).outputs) {
       if (output == ValueId::none) continue;
-      const auto found = types.find(impl.value(output).name);
-      impl.value(output).type = found == types.end() ? nullptr : std::make_unique<onnx::TypeProto>(*found->second);
+      const auto found = types.find(*impl.value(output).name);
+      impl.value(output).type = found == types.end() ? nullptr : found->second;
     }
     auto body = impl.node(node).bodies.begin();
     for (const auto& attribute : proto.attribute()) {
@@ -85,13 +85,19 @@ bool contradicts(const onnx::GraphProto& declared, const onnx::GraphProto& infer
 }  // namespace
 
 void Graph::infer() {
-  onnx::ModelProto proto = impl_->model_proto(Graph::Impl::Remarks::dropped);
+  for (auto& value : impl_->values)
+    if (!value.input) value.type = nullptr;  // it lies in what is thrown away now
+  impl_->inferred = WorkingCopy();
+  auto& proto = impl_->inferred.model();
+  copy_bare_shell(impl_->shell, proto);
+  impl_->write(BlockId::top, Form::bare, *proto.mutable_graph());
   if (proto.graph().value_info().empty()) impl_->declared_trusted = true;  // there is nothing to distrust
   if (!impl_->declared_trusted) {
-    onnx::ModelProto bare = proto;
-    drop_inferable(*bare.mutable_graph());
-    infer_types(bare);
-    impl_->declared_trusted = !contradicts(proto.graph(), bare.graph());
+    WorkingCopy bare;
+    bare.model() = proto;
+    drop_inferable(*bare.model().mutable_graph());
+    infer_types(bare.model());
+    impl_->declared_trusted = !contradicts(proto.graph(), bare.model().graph());
   }
   if (!*impl_->declared_trusted) drop_inferable(*proto.mutable_graph());
   const auto values = infer_types(proto);
@@ -101,7 +107,7 @@ void Graph::infer() {
       if (output == ValueId::none) continue;
       const auto found = values.find(name(output));
       auto& value = impl_->value(output);
-      value.known = found == values.end() ? std::nullopt : propagated(found->second, value.type.get());
+      value.known = found == values.end() ? std::nullopt : propagated(found->second, value.type);
     }
 }
 
@@ -109,12 +115,13 @@ void Graph::declare_outputs() {
   auto& top = impl_->block(BlockId::top);
   for (auto& info : top.output_infos)
     if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
-  onnx::GraphProto declared = impl_->graph_proto(BlockId::top, Graph::Impl::Remarks::dropped);
+  onnx::GraphProto declared;
+  impl_->write(BlockId::top, Form::bare, declared);
   drop_inferable(declared);
-  *top.shell.mutable_value_info() = declared.value_info();
+  top.declared = declared.value_info();
   infer();
   for (std::size_t i = 0; i < top.outputs.size(); ++i)
-    if (const auto& type = impl_->value(top.outputs[i]).type) *top.output_infos[i].mutable_type() = *type;
+    if (const auto* type = impl_->value(top.outputs[i]).type) *top.output_infos[i].mutable_type() = *type;
 }
 
 }  // namespace portwright

@@ -72,31 +72,33 @@ void name_all_nodes(onnx::GraphProto& graph) {
 
 }  // namespace
 
-Inferred::Inferred(onnx::ModelProto model, std::vector<NodeProblem> problems)
-    : model_(std::move(model)), problems_(std::move(problems)) {
-  const auto& graph = model_.graph();
+Inferred::Inferred(WorkingCopy inferred, std::vector<NodeProblem> problems)
+    : copy_(std::move(inferred)), problems_(std::move(problems)) {
+  const auto& graph = copy_.model().graph();
+  types_.reserve(static_cast<std::size_t>(graph.node_size() + graph.initializer_size()));
   for (const auto& tensor : graph.initializer()) {
-    auto& type = *types_[tensor.name()].mutable_tensor_type();
-    type.set_elem_type(tensor.data_type());
-    type.mutable_shape();
-    for (const std::int64_t dim : tensor.dims()) type.mutable_shape()->add_dim()->set_dim_value(dim);
+    auto& type = copy_.new_type();
+    type.mutable_tensor_type()->set_elem_type(tensor.data_type());
+    auto& shape = *type.mutable_tensor_type()->mutable_shape();
+    for (const std::int64_t dim : tensor.dims()) shape.add_dim()->set_dim_value(dim);
+    types_[tensor.name()] = &type;
   }
   const auto add = [&](const auto& infos) {
     for (const auto& info : infos)
       if (info.has_type() && info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)
-        types_[info.name()] = info.type();
+        types_[info.name()] = &info.type();
   };
   add(graph.output());
   add(graph.value_info());
   add(graph.input());
 }
 
-const onnx::TypeProto* Inferred::type(const std::string& value) const {
+const onnx::TypeProto* Inferred::type(std::string_view value) const {
   const auto found = types_.find(value);
-  return found == types_.end() ? nullptr : &found->second;
+  return found == types_.end() ? nullptr : found->second;
 }
 
-int Inferred::elem_type(const std::string& value) const {
+int Inferred::elem_type(std::string_view value) const {
   const auto* known = type(value);
   return known == nullptr ? onnx::TensorProto::UNDEFINED : known->tensor_type().elem_type();
 }
@@ -120,12 +122,40 @@ bool run_inference(onnx::ModelProto& model, bool check_types, std::vector<NodePr
 
 }  // namespace
 
-Inferred infer(onnx::ModelProto model, Declared declared) {
-  if (declared == Declared::dropped) drop_declared(*model.mutable_graph());
-  name_all_nodes(*model.mutable_graph());
+namespace {
+
+void fix_dims(onnx::TypeProto& type, const Sizes& sizes, bool forget_others) {
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
+  for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (!dim.has_dim_param()) continue;
+    if (const auto found = sizes.find(dim.dim_param()); found != sizes.end()) {
+      dim.set_dim_value(found->second);
+    } else if (forget_others) {
+      dim.clear_dim_param();
+    }
+  }
+}
+
+void fix_symbols(onnx::GraphProto& graph, const Sizes& sizes) {
+  if (sizes.empty()) return;
+  for (auto& info : *graph.mutable_input()) fix_dims(*info.mutable_type(), sizes, false);
+  for (auto& info : *graph.mutable_output()) fix_dims(*info.mutable_type(), sizes, true);
+  for (auto& info : *graph.mutable_value_info()) fix_dims(*info.mutable_type(), sizes, true);
+}
+
+}  // namespace
+
+Inferred infer(const onnx::ModelProto& model, Declared declared, const Sizes& sizes) {
+  WorkingCopy copy;
+  auto& graph = *copy.model().mutable_graph();
+  copy_bare_shell(model, copy.model());
+  copy_bare(model.graph(), graph);
+  if (declared == Declared::dropped) drop_declared(graph);
+  fix_symbols(graph, sizes);
+  name_all_nodes(graph);
   std::vector<NodeProblem> problems;
-  if (!run_inference(model, true, problems)) run_inference(model, false, problems);
-  return {std::move(model), std::move(problems)};
+  if (!run_inference(copy.model(), true, problems)) run_inference(copy.model(), false, problems);
+  return {std::move(copy), std::move(problems)};
 }
 
 std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelProto& model) {
@@ -140,42 +170,21 @@ std::unordered_map<std::string, onnx::TensorShapeProto> infer_types(onnx::ModelP
   return values;
 }
 
-tl::expected<onnx::ModelProto, std::string> without_functions(onnx::ModelProto model) {
-  if (model.functions_size() == 0) return model;
+tl::expected<std::shared_ptr<const onnx::ModelProto>, std::string> without_functions(const onnx::ModelProto& model) {
+  using Shared = std::shared_ptr<const onnx::ModelProto>;
+  if (model.functions_size() == 0) return Shared(Shared(), &model);
   const LibraryAtWork working(kOnnxLibrary);
   try {
-    onnx::inliner::InlineLocalFunctions(model, false);
-    return model;
+    auto flat = std::make_shared<onnx::ModelProto>(model);
+    onnx::inliner::InlineLocalFunctions(*flat, false);
+    return flat;
   } catch (const std::exception& problem) {
     return tl::unexpected<std::string>(problem.what());
   }
 }
 
-namespace {
-
-void fix_dims(onnx::TypeProto& type, const std::map<std::string, std::int64_t>& sizes, bool forget_others) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
-  for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-    if (!dim.has_dim_param()) continue;
-    if (const auto found = sizes.find(dim.dim_param()); found != sizes.end()) {
-      dim.set_dim_value(found->second);
-    } else if (forget_others) {
-      dim.clear_dim_param();
-    }
-  }
-}
-
-}  // namespace
-
-void fix_symbols(onnx::ModelProto& model, const std::map<std::string, std::int64_t>& sizes) {
-  auto& graph = *model.mutable_graph();
-  for (auto& info : *graph.mutable_input()) fix_dims(*info.mutable_type(), sizes, false);
-  for (auto& info : *graph.mutable_output()) fix_dims(*info.mutable_type(), sizes, true);
-  for (auto& info : *graph.mutable_value_info()) fix_dims(*info.mutable_type(), sizes, true);
-}
-
-std::map<std::string, std::int64_t> symbols_of(const onnx::ModelProto& model, std::int64_t size) {
-  std::map<std::string, std::int64_t> out;
+Sizes symbols_of(const onnx::ModelProto& model, std::int64_t size) {
+  Sizes out;
   for (const auto& input : model.graph().input())
     for (const auto& dim : input.type().tensor_type().shape().dim())
       if (!dim.dim_param().empty()) out[dim.dim_param()] = size;

@@ -19,8 +19,6 @@
 namespace portwright {
 namespace {
 
-using Sizes = std::map<std::string, std::int64_t>;
-
 // One symbol at another size than the example's.
 struct Trial {
   std::string symbol;
@@ -52,11 +50,7 @@ class LiteralSizes {
   }
 
  private:
-  Inferred at(const Sizes& sizes) const {
-    onnx::ModelProto fixed = model_;
-    fix_symbols(fixed, sizes);
-    return infer(std::move(fixed), Declared::dropped);
-  }
+  Inferred at(const Sizes& sizes) const { return infer(model_, Declared::dropped, sizes); }
 
   // Nodes that freeze the symbol: those that are to blame at every other size.
   Blames frozen(const std::string& symbol, std::int64_t size) const {
@@ -200,9 +194,9 @@ std::vector<Finding> Model::literal_sizes(const std::map<std::string, std::int64
   const auto model = without_functions(impl_->proto);
   if (!model) return {};  // not a sound model: check() says why
   Sizes known;
-  for (const auto& [symbol, unused] : symbols_of(*model, 1))
+  for (const auto& [symbol, unused] : symbols_of(**model, 1))
     if (const auto found = example.find(symbol); found != example.end() && found->second > 0) known.insert(*found);
-  return LiteralSizes(*model, std::move(known)).run();
+  return LiteralSizes(**model, std::move(known)).run();
 }
 
 }  // namespace portwright

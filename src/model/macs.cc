@@ -131,10 +131,10 @@ Macs macs_of(const onnx::NodeProto& node, const Inferred& types) {
 
 // Whether a graph inside a node multiplies at all: how often it runs is not known.
 bool subgraphs_multiply(const onnx::NodeProto& node) {
-  const Inferred nothing({}, {});
   bool found = false;
   for (const auto& attribute : node.attribute()) {
     if (!attribute.has_g()) continue;
+    const Inferred nothing;
     for_each_graph(attribute.g(), [&](const onnx::GraphProto& graph) {
       for (const auto& inner : graph.node()) found |= macs_of(inner, nothing) != Macs(0);
     });

@@ -121,8 +121,8 @@ Result<Model> Model::with_opset(std::int64_t version) const {
   onnx::ModelProto converted;
   const LibraryAtWork working(kOnnxLibrary);
   try {
-    converted = onnx::version_conversion::ConvertVersion(*plain, static_cast<int>(version));
-    restore_metadata(*plain, converted);
+    converted = onnx::version_conversion::ConvertVersion(**plain, static_cast<int>(version));
+    restore_metadata(**plain, converted);
     drop_defaults(*converted.mutable_graph(), static_cast<int>(opset()), static_cast<int>(version));
   } catch (const std::exception& problem) {
     return fail(conversion_error(version, *this, problem.what()));

@@ -10,7 +10,7 @@
 namespace portwright {
 namespace {
 
-using Point = std::map<std::string, std::int64_t>;
+using Point = Sizes;
 
 constexpr std::int64_t kTried[] = {1, 2, 3, 4};
 constexpr std::size_t kFrozen = 3;  // failures among them
@@ -33,9 +33,7 @@ class Points {
   }
 
   void look_at(const Point& point) {
-    onnx::ModelProto fixed = model_;
-    fix_symbols(fixed, point);
-    const Inferred types = infer(std::move(fixed), Declared::dropped);
+    const Inferred types = infer(model_, Declared::dropped, point);
     std::map<std::string, std::string> problems;
     for (const NodeProblem& problem : types.problems()) problems.emplace(problem.node, problem.message);
     for (const auto& node : model_.graph().node()) {
@@ -107,7 +105,7 @@ std::vector<Finding> check_points(const onnx::ModelProto& model, const Inferred&
   const auto flat = without_functions(model);
   if (!flat) return out;
   const auto look = [&](const std::vector<Point>& points, std::size_t least) {
-    Points looking(*flat, symbolic);
+    Points looking(**flat, symbolic);
     for (std::size_t done = 0; done < points.size(); ++done) {
       if (looking.most() + (points.size() - done) < least) return;  // too few are left to tell
       looking.look_at(points[done]);
@@ -119,7 +117,7 @@ std::vector<Finding> check_points(const onnx::ModelProto& model, const Inferred&
     look(sizes, 1);
     return out;
   }
-  for (const std::string& symbol : first_symbols(flat->graph())) {
+  for (const std::string& symbol : first_symbols((*flat)->graph())) {
     std::vector<Point> points;
     for (const std::int64_t size : kTried) points.push_back({{symbol, size}});
     look(points, kFrozen);

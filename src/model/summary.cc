@@ -43,15 +43,14 @@ std::vector<std::string> dynamic_axes_of(const std::vector<ValueInfo>& inputs) {
 
 // What takes an inference: at the declared shapes, with every symbol taken as 1.
 void add_inferred(const onnx::ModelProto& proto, ModelSummary& out) {
-  auto flat = without_functions(proto);
+  const auto flat = without_functions(proto);
   if (!flat) {
     out.oddities = oddities_of(lint(proto, infer(proto, Declared::kept)));
     return;
   }
-  fix_symbols(*flat, symbols_of(*flat, 1));
-  const Inferred types = infer(*flat, Declared::kept);
-  out.macs = count_macs(*flat, types);
-  out.activation_bytes = peak_activation_bytes(*flat, types);
+  const Inferred types = infer(**flat, Declared::kept, symbols_of(**flat, 1));
+  out.macs = count_macs(**flat, types);
+  out.activation_bytes = peak_activation_bytes(**flat, types);
   out.oddities = oddities_of(lint(proto, types));
 }
 

@@ -13,6 +13,36 @@ bool is_commutative(std::string_view op) {
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
+// What a node reads, in an order that does not depend on how it was written.
+std::vector<ValueId> operands(const Graph& graph, NodeId node) {
+  std::vector<ValueId> out(graph.inputs(node).begin(), graph.inputs(node).end());
+  if (is_commutative(graph.op(node))) std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Equal for nodes that compute the same, seldom for others.
+std::size_t hash_of(const Graph& graph, NodeId node) {
+  std::size_t hash = graph.signature_hash(node);
+  for (const ValueId input : operands(graph, node)) hash = hash * 31 + static_cast<std::size_t>(input);
+  return hash;
+}
+
+bool compute_the_same(const Graph& graph, NodeId a, NodeId b) {
+  return graph.op(a) == graph.op(b) && operands(graph, a) == operands(graph, b) &&
+         graph.signature(a) == graph.signature(b);
+}
+
+// Lets everything read the outputs of `first`. False when an output could not be moved.
+bool take_over(Graph& graph, NodeId first, NodeId node) {
+  bool free = true;
+  for (std::size_t i = 0; i < graph.outputs(node).size(); ++i) {
+    const ValueId ours = graph.output(node, i), theirs = graph.output(first, i);
+    if (ours == ValueId::none) continue;
+    free = theirs != ValueId::none && graph.replace(ours, theirs) && free;
+  }
+  return free;
+}
+
 }  // namespace
 
 Status merge_duplicate_constants(Graph& graph, Rewriting& rewriting) {
@@ -42,24 +72,19 @@ Status merge_duplicate_constants(Graph& graph, Rewriting& rewriting) {
 
 Status merge_duplicate_nodes(Graph& graph, Rewriting& rewriting) {
   for (const BlockId block : graph.blocks()) {
-    std::unordered_map<std::string, NodeId> seen;
+    std::unordered_multimap<std::size_t, NodeId> seen;
     for (const NodeId node : graph.nodes(block)) {
       if (!is_pure(graph, node)) continue;
-      std::string key = graph.signature(node);
-      std::vector<ValueId> inputs(graph.inputs(node).begin(), graph.inputs(node).end());
-      if (is_commutative(graph.op(node))) std::sort(inputs.begin(), inputs.end());
-      for (const ValueId input : inputs) key += ',' + std::to_string(static_cast<std::uint32_t>(input));
-      const auto [first, fresh] = seen.emplace(std::move(key), node);
-      if (fresh) continue;
-      bool free = true;
-      for (std::size_t i = 0; i < graph.outputs(node).size(); ++i) {
-        const ValueId ours = graph.output(node, i), theirs = graph.output(first->second, i);
-        if (ours == ValueId::none) continue;
-        free = theirs != ValueId::none && graph.replace(ours, theirs) && free;
+      const std::size_t hash = hash_of(graph, node);
+      const auto [begin, end] = seen.equal_range(hash);
+      const auto first =
+          std::find_if(begin, end, [&](const auto& one) { return compute_the_same(graph, one.second, node); });
+      if (first == end) {
+        seen.emplace(hash, node);
+      } else if (take_over(graph, first->second, node)) {
+        rewriting.did("{} '{}' is the same as '{}'", graph.op(node), graph.name(node), graph.name(first->second));
+        graph.erase(node);
       }
-      if (!free) continue;
-      rewriting.did("{} '{}' is the same as '{}'", graph.op(node), graph.name(node), graph.name(first->second));
-      graph.erase(node);
     }
   }
   return {};

@@ -149,7 +149,7 @@ bool is_pure(const Graph& graph, NodeId node) {
       "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"};
   return graph.domain(node).empty() && graph.bodies(node).empty() &&
          std::find(std::begin(kImpure), std::end(kImpure), graph.op(node)) == std::end(kImpure) &&
-         graph.integer(node, "training_mode", 0) == 0;
+         !(graph.op(node) == "BatchNormalization" && graph.integer(node, "training_mode", 0) != 0);
 }
 
 Status remove_unused(Graph& graph, Rewriting& rewriting) {
